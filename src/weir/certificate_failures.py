@@ -60,9 +60,9 @@ def issuer_of(certificate: bytes) -> str:
         )
     except (IndexError, ValueError):
         return ""
-    found = [names[kind] for kind in (_COMMON_NAME, _ORGANIZATION) if kind in names]
-    shown = ", ".join(dict.fromkeys(found))
-    return "".join(each if each.isprintable() else "?" for each in shown)[:_NAME_MOST]
+    parts = [names[kind] for kind in (_COMMON_NAME, _ORGANIZATION) if kind in names]
+    shown = ", ".join(dict.fromkeys(parts))
+    return "".join(character if character.isprintable() else "?" for character in shown)[:_NAME_MOST]
 
 
 def _name(part: bytes) -> tuple[bytes, str]:
@@ -73,23 +73,23 @@ def _name(part: bytes) -> tuple[bytes, str]:
 
 def _elements(content: bytes) -> list[tuple[int, bytes]]:
     """Return the elements of DER that follow one another, as tags and contents."""
-    found, at = [], 0
-    while at < len(content):
-        tag, inner, at = _element(content, at)
-        found.append((tag, inner))
-    return found
+    elements, offset = [], 0
+    while offset < len(content):
+        tag, inner, offset = _element(content, offset)
+        elements.append((tag, inner))
+    return elements
 
 
-def _element(content: bytes, at: int) -> tuple[int, bytes, int]:
+def _element(content: bytes, offset: int) -> tuple[int, bytes, int]:
     """Return the tag and the content of the element at a position, and the end of the element.
 
     Raises:
         IndexError, ValueError: there is none.
     """
-    tag, length, at = content[at], content[at + 1], at + 2
+    tag, length, offset = content[offset], content[offset + 1], offset + 2
     if length & 0x80:
         size = length & 0x7F
-        length, at = int.from_bytes(content[at : at + size]), at + size
-    if at + length > len(content):
+        length, offset = int.from_bytes(content[offset : offset + size]), offset + size
+    if offset + length > len(content):
         raise ValueError("the element is longer than its content")
-    return tag, content[at : at + length], at + length
+    return tag, content[offset : offset + length], offset + length

@@ -12,9 +12,9 @@ _CONDITIONS = ("after", "after_ok", "after_not_ok", "after_any")
 class BatchOrderError(ValueError):
     """A batch in which two workloads have the same name, or some wait for each other."""
 
-    def __init__(self, at: int, field: str, text: str) -> None:
-        super().__init__(f"The batch: workloads[{at}].{text}")
-        self.errors = [{"field": f"workloads[{at}].{field}", "message": text}]
+    def __init__(self, position: int, field: str, text: str) -> None:
+        super().__init__(f"The batch: workloads[{position}].{text}")
+        self.errors = [{"field": f"workloads[{position}].{field}", "message": text}]
 
 
 def dependency_names(submission: Submission) -> list[str]:
@@ -30,16 +30,17 @@ def ordered_positions(submissions: Sequence[Submission]) -> list[int]:
     """
     positions = _positions(submissions)
     needs = [
-        {positions[name] for name in dependency_names(each) if name in positions} for each in submissions
+        {positions[name] for name in dependency_names(submission) if name in positions}
+        for submission in submissions
     ]
     followers: list[list[int]] = [[] for _ in submissions]
-    for at, needed in enumerate(needs):
-        for each in needed:
-            followers[each].append(at)
+    for position, needed in enumerate(needs):
+        for dependency in needed:
+            followers[dependency].append(position)
     left = [len(needed) for needed in needs]
-    order = [at for at, number in enumerate(left) if not number]
-    for at in order:  # the loop appends to it
-        for follower in followers[at]:
+    order = [position for position, number in enumerate(left) if not number]
+    for position in order:  # the loop appends to it
+        for follower in followers[position]:
             left[follower] -= 1
             if not left[follower]:
                 order.append(follower)
@@ -49,26 +50,26 @@ def ordered_positions(submissions: Sequence[Submission]) -> list[int]:
 
 
 def _positions(submissions: Sequence[Submission]) -> Mapping[str, int]:
-    found: dict[str, int] = {}
-    for at, each in enumerate(submissions):
-        if each.name is None:
+    positions: dict[str, int] = {}
+    for position, submission in enumerate(submissions):
+        if submission.name is None:
             continue
-        if each.name in found:
-            text = f"name: workloads[{found[each.name]}] is called {each.name} too; name one differently"
-            raise BatchOrderError(at, "name", text)
-        found[each.name] = at
-    return found
+        if submission.name in positions:
+            text = f"name: workloads[{positions[submission.name]}] is called {submission.name} too; name one differently"
+            raise BatchOrderError(position, "name", text)
+        positions[submission.name] = position
+    return positions
 
 
 def _refuse_circle(submissions: Sequence[Submission], needs: Sequence[set[int]], left: Sequence[int]) -> None:
     """Refuse a batch with the circle that its first blocked workload leads to."""
-    at = next(at for at, number in enumerate(left) if number)
+    position = next(position for position, number in enumerate(left) if number)
     path: list[int] = []
-    while at not in path:
-        path.append(at)
-        at = min(each for each in needs[at] if left[each])
-    circle = [*path[path.index(at) :], at]
-    names = [str(submissions[each].name) for each in circle]
+    while position not in path:
+        path.append(position)
+        position = min(dependency for dependency in needs[position] if left[dependency])
+    circle = [*path[path.index(position) :], position]
+    names = [str(submissions[position].name) for position in circle]
     shown = names if len(names) <= SHOWN_MAX else [*names[: SHOWN_MAX - 1], "…", names[-1]]
     text = f"after: {' waits for '.join(shown)}: none of them could ever start; leave one condition out"
     raise BatchOrderError(circle[0], "after", text)

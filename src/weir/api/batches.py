@@ -46,17 +46,17 @@ def merged(body: Mapping[str, Any]) -> dict[str, Any]:
     defaults, workloads = body.get("defaults", {}), body.get("workloads")
     if not isinstance(defaults, Mapping) or not isinstance(workloads, list):
         return dict(body)
-    return {**body, "workloads": [_with_defaults(each, defaults) for each in workloads]}
+    return {**body, "workloads": [_with_defaults(workload, defaults) for workload in workloads]}
 
 
 def _with_defaults(workload: Any, defaults: Mapping[str, Any]) -> Any:
     if not isinstance(workload, Mapping):
         return workload
     stated = {"command", "run"}.intersection(workload)  # one of them replaces the other
-    found = {key: value for key, value in defaults.items() if not (stated and key in ("command", "run"))}
-    found |= workload
+    completed = {key: value for key, value in defaults.items() if not (stated and key in ("command", "run"))}
+    completed |= workload
     for key in _MERGED:
         own, others = workload.get(key), defaults.get(key)
         if isinstance(own, Mapping) and isinstance(others, Mapping):
-            found[key] = {**others, **own}
-    return found
+            completed[key] = {**others, **own}
+    return completed

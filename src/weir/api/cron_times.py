@@ -75,7 +75,7 @@ def check_schedule(asked: ScheduleAsked, fields: FieldErrorList) -> None:
 
 def next_time(cron: str, zone: ZoneInfo, after_s: float) -> float | None:
     """Return the first time after this; None if none follows."""
-    times = (at.timestamp() for at in CronSim(cron, datetime.fromtimestamp(after_s, zone)))
+    times = (moment.timestamp() for moment in CronSim(cron, datetime.fromtimestamp(after_s, zone)))
     # In an hour that comes twice, the first time found may lie in the earlier of the two
     return next((at_s for at_s in times if at_s > after_s), None)
 
@@ -83,7 +83,7 @@ def next_time(cron: str, zone: ZoneInfo, after_s: float) -> float | None:
 def last_time(cron: str, zone: ZoneInfo, until_s: float) -> float | None:
     """Return the last time up to this; None if there was none."""
     times = CronSim(cron, datetime.fromtimestamp(until_s + 1.0, zone), reverse=True)
-    return next((at.timestamp() for at in times), None)
+    return next((moment.timestamp() for moment in times), None)
 
 
 def extra_run_name(schedule: str, zone: tzinfo, at_s: float) -> str:
@@ -93,6 +93,6 @@ def extra_run_name(schedule: str, zone: tzinfo, at_s: float) -> str:
 
 def run_name(schedule: str, zone: ZoneInfo, at_s: float) -> str:
     """Return the name of the workload of a run: `nightly-20261201-0200`, in the time of the zone."""
-    at = datetime.fromtimestamp(at_s, zone)
-    again = "b" if at.fold else ""  # the second time that the clock shows this time
-    return f"{schedule}-{at:%Y%m%d-%H%M}{again}"
+    moment = datetime.fromtimestamp(at_s, zone)
+    again = "b" if moment.fold else ""  # the second time that the clock shows this time
+    return f"{schedule}-{moment:%Y%m%d-%H%M}{again}"

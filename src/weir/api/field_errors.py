@@ -21,8 +21,8 @@ class FieldErrorList(Mistakes):
 
     told_max = ERRORS_MOST
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
+    def __init__(self, subject: str) -> None:
+        super().__init__(subject)
         self._errors: dict[tuple[str, str], None] = {}
 
     def at(self, path: Sequence[Step], text: str) -> None:
@@ -42,8 +42,8 @@ class FieldErrorList(Mistakes):
             return
         errors = [{"field": field, "message": text} for field, text in self._errors]
         others = len(errors) - 1 + self.untold
-        more = f" (and {others} more)" if others else ""
-        raise self.refusal(f"{self.file}: {errors[0]['message']}{more}", errors)
+        rest = f" (and {others} more)" if others else ""
+        raise self.refusal(f"{self.file}: {errors[0]['message']}{rest}", errors)
 
     @abstractmethod
     def refusal(self, detail: str, errors: list[dict[str, str]]) -> Exception:

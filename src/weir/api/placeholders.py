@@ -34,13 +34,13 @@ def placeholders(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
         if _BEGIN in _PLACEHOLDER.sub(" ", value):
             yield path, ""
     elif isinstance(value, dict):
-        for key, each in value.items():
+        for key, part in value.items():
             if _BEGIN in key:
                 yield path, ""
-            yield from placeholders(each, (*path, key))
+            yield from placeholders(part, (*path, key))
     elif isinstance(value, list):
-        for at, each in enumerate(value):
-            yield from placeholders(each, (*path, at))
+        for index, part in enumerate(value):
+            yield from placeholders(part, (*path, index))
 
 
 def fill(workload: Mapping[str, Any], values: Mapping[str, str], size_max: int) -> dict[str, Any]:
@@ -59,13 +59,13 @@ def fill(workload: Mapping[str, Any], values: Mapping[str, str], size_max: int) 
     size = sum(len(values.get(name, "")) for _, name in placeholders(body))
     if size > size_max:
         raise ValueError(f"the values would fill {size:,} characters: write at most {size_max:,}")
-    found = {key: _filled(each, values) for key, each in body.items()}
-    _read_typed(body, found, values)
-    if isinstance(body.get("pods"), list) and isinstance(found["pods"], list):
-        for before, after in zip(body["pods"], found["pods"], strict=True):
+    filled = {key: _filled(value, values) for key, value in body.items()}
+    _read_typed(body, filled, values)
+    if isinstance(body.get("pods"), list) and isinstance(filled["pods"], list):
+        for before, after in zip(body["pods"], filled["pods"], strict=True):
             if isinstance(before, dict):
                 _read_typed(before, after, values)
-    return found
+    return filled
 
 
 def with_samples(workload: Mapping[str, Any], required: Collection[str]) -> dict[str, Any]:
@@ -74,15 +74,15 @@ def with_samples(workload: Mapping[str, Any], required: Collection[str]) -> dict
     Commands and variables take any text, so they get one. Other fields that need such a value are left out.
     """
     samples = dict.fromkeys(required, _SAMPLE)
-    found: dict[str, Any] = {}
+    checkable: dict[str, Any] = {}
     for key, value in workload.items():
         if key == "pods" and isinstance(value, list):
-            found[key] = [with_samples(each, required) if isinstance(each, dict) else each for each in value]
+            checkable[key] = [with_samples(pod, required) if isinstance(pod, dict) else pod for pod in value]
         elif samples.keys().isdisjoint(name for _, name in placeholders(value)):
-            found[key] = value
+            checkable[key] = value
         elif key in _TEXTS:
-            found[key] = _filled(value, samples)
-    return found
+            checkable[key] = _filled(value, samples)
+    return checkable
 
 
 def _filled(value: Any, values: Mapping[str, str]) -> Any:
@@ -90,9 +90,9 @@ def _filled(value: Any, values: Mapping[str, str]) -> Any:
     if isinstance(value, str):
         return _PLACEHOLDER.sub(lambda match: values.get(match[1].strip(), match[0]), value)
     if isinstance(value, dict):
-        return {key: _filled(each, values) for key, each in value.items()}
+        return {key: _filled(part, values) for key, part in value.items()}
     if isinstance(value, list):
-        return [_filled(each, values) for each in value]
+        return [_filled(part, values) for part in value]
     return value
 
 

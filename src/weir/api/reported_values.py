@@ -8,7 +8,7 @@ REPORTED_MOST = 64
 
 def merged_values(before: Mapping[str, float], values: Mapping[str, float]) -> dict[str, float]:
     """Return earlier values with new ones, of which the latest are kept."""
-    kept = {name: each for name, each in before.items() if name not in values}
+    kept = {name: value for name, value in before.items() if name not in values}
     return dict(list({**kept, **values}.items())[-REPORTED_MOST:])
 
 

@@ -60,9 +60,9 @@ class SweepSubmission(Entry):
                     f"rungs: {high} doesn't come after {low}; write rising steps such as 1, 3, 9"
                 )
         space = self.space()
-        variables = {each.variable: each.name for each in space}
+        variables = {parameter.variable: parameter.name for parameter in space}
         if len(variables) < len(space):
-            twice = next(each for each in space if variables[each.variable] != each.name)
+            twice = next(parameter for parameter in space if variables[parameter.variable] != parameter.name)
             other = variables[twice.variable]
             raise ValueError(f"params: {twice.name} and {other} are both {twice.variable}; rename one")
         if command_length_max(self.workload.command, space, arguments=self.arguments) > COMMAND_LENGTH_MAX:
@@ -86,13 +86,13 @@ class SweepSubmission(Entry):
         Raises:
             ValueError: one can't be read.
         """
-        found = []
+        parameters = []
         for name, text in self.params.items():
             try:
-                found.append(parse_parameter(name, text))
+                parameters.append(parse_parameter(name, text))
             except ValueError as error:
                 raise ValueError(f"params.{name}: {error}") from None
-        return found
+        return parameters
 
     @property
     def trials_max(self) -> int:

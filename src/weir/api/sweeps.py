@@ -54,12 +54,12 @@ def rung_rows(rungs: Sequence[int], mode: Literal["min", "max"], trials: Sequenc
             reached[result.rung].append(result)
     rows, choose = [], min if mode == "min" else max
     for rung, results in reached.items():
-        values = [each.value for each in results if each.value is not None]
+        values = [result.value for result in results if result.value is not None]
         rows.append(
             RungRow(
                 rung=rung,
                 reached=len(results),
-                promoted=sum(each.promoted_among is not None for each in results),
+                promoted=sum(result.promoted_among is not None for result in results),
                 parked=sum(trial.state == "parked" and trial.target == rung for trial in trials),
                 best=choose(values, default=None),
             )

@@ -36,30 +36,32 @@ def check_template(
             fields.at(
                 ("workload", "run"), f"workload.run: a value could change the meaning of the script; {right}"
             )
-    for name, at in unused.items():
+    for name, position in unused.items():
         text = f"{name}: is never used; write ${{{{ {name} }}}} somewhere, or leave it out"
-        fields.at(("parameters", at), text)
+        fields.at(("parameters", position), text)
 
 
 def _check_parameters(parameters: Sequence[TemplateParameter], fields: FieldErrorList) -> dict[str, int]:
     """Check the names and meanings of parameters; return the names with their positions."""
-    found: dict[str, int] = {}
-    for at, each in enumerate(parameters):
-        if NAME.fullmatch(each.name) is None:
-            text = f"name: {each.name[:80]!r} can't be one; write letters, digits and _, no digit first"
-            fields.at(("parameters", at, "name"), text)
-        elif each.name in found:
-            fields.at(("parameters", at, "name"), f"name: {each.name} is there twice; keep one")
-        if not each.meaning.isprintable():
-            fields.at(("parameters", at, "meaning"), "meaning: is more than one line; write one")
-        found.setdefault(each.name, at)
-    return found
+    positions: dict[str, int] = {}
+    for position, parameter in enumerate(parameters):
+        if NAME.fullmatch(parameter.name) is None:
+            text = f"name: {parameter.name[:80]!r} can't be one; write letters, digits and _, no digit first"
+            fields.at(("parameters", position, "name"), text)
+        elif parameter.name in positions:
+            fields.at(("parameters", position, "name"), f"name: {parameter.name} is there twice; keep one")
+        if not parameter.meaning.isprintable():
+            fields.at(("parameters", position, "meaning"), "meaning: is more than one line; write one")
+        positions.setdefault(parameter.name, position)
+    return positions
 
 
 def defaults_of(parameters: Sequence[TemplateParameter | ParameterRow]) -> tuple[dict[str, str], list[str]]:
     """Return the defaults of parameters, and the names of parameters without a default."""
-    defaults = {each.name: each.default for each in parameters if each.default is not None}
-    return defaults, [each.name for each in parameters if each.default is None]
+    defaults = {
+        parameter.name: parameter.default for parameter in parameters if parameter.default is not None
+    }
+    return defaults, [parameter.name for parameter in parameters if parameter.default is None]
 
 
 def values_of(
@@ -69,7 +71,7 @@ def values_of(
 ) -> dict[str, str]:
     """Return the values of all parameters; add those that are unknown or missing to the errors."""
     defaults, required = defaults_of(parameters)
-    names = [each.name for each in parameters]
+    names = [parameter.name for parameter in parameters]
     for key in values:
         if key not in names:
             has = suggest(key, names, fields) if names else "it has none"

@@ -23,9 +23,9 @@ class _ShowUnknown:
         )
 
 
-def _known_or_shown(value: Any, known: Any, info: core_schema.ValidationInfo) -> Any:
+def _known_or_shown(value: Any, handler: Any, info: core_schema.ValidationInfo) -> Any:
     try:
-        return known(value)
+        return handler(value)
     except ValidationError:
         if isinstance(value, str) and info.context == FROM_SERVER:
             return value

@@ -135,7 +135,7 @@ def _carried_out(words: list[str]) -> int:
         is_ours = isinstance(error, Refused) and error.is_ours
         return UNREACHABLE if isinstance(error, Unreachable) else WRONG_REQUEST if is_ours else FAILED
     except ModuleNotFoundError as error:
-        needed = next((each.extra for each in COMMANDS if each.name == words[0]), "")
+        needed = next((command.extra for command in COMMANDS if command.name == words[0]), "")
         extra = missing_extra(error.name or "", needed, words)
         if extra is None:
             raise
@@ -159,9 +159,9 @@ def _with_name(app: "App", words: list[str]) -> list[str]:
     """Return the words with an empty name before -- if the name is missing."""
     if words[0] not in _NAME_AND_COMMAND or "--" not in words:
         return words
-    at = words.index("--")
-    _, bound, _ = app.parse_args([*words[:at], "--", ""], print_error=False, exit_on_error=False)
-    return words if bound.args != ("",) else [*words[: at + 1], "", *words[at + 1 :]]
+    index = words.index("--")
+    _, bound, _ = app.parse_args([*words[:index], "--", ""], print_error=False, exit_on_error=False)
+    return words if bound.args != ("",) else [*words[: index + 1], "", *words[index + 1 :]]
 
 
 def _complain(text: str) -> None:

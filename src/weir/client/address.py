@@ -96,40 +96,40 @@ def find(url: str | None = None, token: str | None = None) -> Address:
             return Address(f"http://{ssh.host}", token, frozenset({os.getuid()}), directory_of(ssh), ssh)
         checked = _checked(named)
         return Address(checked, token, None if checked.startswith(CLUSTER) else expected_uids())
-    at = home()
-    if not os.environ.get(HOME) and not _is_there(at / SERVER_FILE) and _is_there(MACHINE / SOCKET_FILE):
-        at = MACHINE
-    with _opened(at) as directory:
-        owner = _owner(directory, at)
-        url, has_socket = _place(directory, at, owner)
-        if token is None and at != MACHINE:
-            token = _read(directory, TOKEN_FILE, at, owner).strip() or None
+    path = home()
+    if not os.environ.get(HOME) and not _is_there(path / SERVER_FILE) and _is_there(MACHINE / SOCKET_FILE):
+        path = MACHINE
+    with _opened(path) as directory:
+        owner = _owner(directory, path)
+        url, has_socket = _place(directory, path, owner)
+        if token is None and path != MACHINE:
+            token = _read(directory, TOKEN_FILE, path, owner).strip() or None
             if token is not None and _misfit(token) is not None:
-                raise Unreachable(f"{at / TOKEN_FILE} is damaged: restart the pool with `weir up`.")
-    return Address(_checked(url), token, frozenset({owner}), at if has_socket else None)
+                raise Unreachable(f"{path / TOKEN_FILE} is damaged: restart the pool with `weir up`.")
+    return Address(_checked(url), token, frozenset({owner}), path if has_socket else None)
 
 
 @contextmanager
-def open_socket_path(at: Path) -> Iterator[str]:
+def open_socket_path(path: Path) -> Iterator[str]:
     """Yield a short path of the socket in a home, which stays valid if the home is renamed.
 
     Raises:
         Unreachable: the home can't be opened.
     """
-    with _opened(at) as directory:
+    with _opened(path) as directory:
         yield f"/proc/self/fd/{directory}/{SOCKET_FILE}"
 
 
 @contextmanager
-def _opened(at: Path) -> Iterator[int]:
+def _opened(path: Path) -> Iterator[int]:
     try:
-        directory = os.open(at, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise _none_here(at) from None
+        raise _none_here(path) from None
     except PermissionError:
-        raise Unreachable(f"{at} belongs to someone else: {ELSEWHERE}.") from None
+        raise Unreachable(f"{path} belongs to someone else: {ELSEWHERE}.") from None
     except OSError as error:
-        raise Unreachable(f"{at} can't be opened ({error.strerror}): name another with {HOME}.") from None
+        raise Unreachable(f"{path} can't be opened ({error.strerror}): name another with {HOME}.") from None
     try:
         yield directory
     finally:
@@ -159,16 +159,16 @@ def ask_to_start() -> str:
     return f"ask its administrator to start it ({command}); its jobs run on."
 
 
-def _none_here(at: Path) -> Unreachable:
+def _none_here(path: Path) -> Unreachable:
     if is_beside_installed():
         return Unreachable(f"The pool of this machine is stopped: {ask_to_start()}")
     return Unreachable(
-        f"No pool runs in {at}: {ELSEWHERE}, or start one with `weir up`; "
+        f"No pool runs in {path}: {ELSEWHERE}, or start one with `weir up`; "
         "`sudo weir install` installs one for everyone on this machine."
     )
 
 
-def _owner(directory: int, at: Path) -> int:
+def _owner(directory: int, path: Path) -> int:
     """Return the uid of the owner of a home.
 
     Only root can create the directory of the machine's socket, so its owner is the pool's user.
@@ -177,40 +177,40 @@ def _owner(directory: int, at: Path) -> int:
         Unreachable: the owner isn't a user that the pool may run as.
     """
     owner = os.fstat(directory).st_uid
-    expected = None if at == MACHINE else expected_uids()
+    expected = None if path == MACHINE else expected_uids()
     if owner and expected is not None and owner not in expected:
         name = user_name(owner)
         raise Unreachable(
-            f"{at} belongs to user {name}: {ELSEWHERE}; if {name} runs your pool, set {SERVER_USER}={name}."
+            f"{path} belongs to user {name}: {ELSEWHERE}; if {name} runs your pool, set {SERVER_USER}={name}."
         )
     return owner
 
 
-def _place(directory: int, at: Path, owner: int) -> tuple[str, bool]:
+def _place(directory: int, path: Path, owner: int) -> tuple[str, bool]:
     """Return the URL from the server's file in a home, and if there is a socket."""
     try:
-        written = json.loads(_read(directory, SERVER_FILE, at, owner))
+        written = json.loads(_read(directory, SERVER_FILE, path, owner))
         return str(written["url"]), written.get("socket") == SOCKET_FILE
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise Unreachable(f"{at / SERVER_FILE} can't be read: restart the pool with `weir up`.") from error
+        raise Unreachable(f"{path / SERVER_FILE} can't be read: restart the pool with `weir up`.") from error
 
 
-def _read(directory: int, name: str, at: Path, owner: int) -> str:
+def _read(directory: int, name: str, path: Path, owner: int) -> str:
     """Return the text of a file in a home. Files of other users are refused."""
     try:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     except FileNotFoundError:
         if name == SERVER_FILE:
-            raise _none_here(at) from None
-        raise Unreachable(f"{at / name} can't be read: {ELSEWHERE}.") from None
+            raise _none_here(path) from None
+        raise Unreachable(f"{path / name} can't be read: {ELSEWHERE}.") from None
     except OSError:
-        raise Unreachable(f"{at / name} can't be read: {ELSEWHERE}.") from None
+        raise Unreachable(f"{path / name} can't be read: {ELSEWHERE}.") from None
     try:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid not in (owner, 0):
-            name_of = user_name(found.st_uid)
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid not in (owner, 0):
+            name_of = user_name(status.st_uid)
             raise Unreachable(
-                f"{at / name} is no file of the pool but of user {name_of}: delete it, and start `weir up`."
+                f"{path / name} is no file of the pool but of user {name_of}: delete it, and start `weir up`."
             )
         return os.read(file, _FILE_BYTES_MAX).decode("utf-8", "replace")
     finally:
@@ -232,7 +232,7 @@ def _checked_token(token: str | None) -> str | None:
 
 def _misfit(token: str) -> str | None:
     """Return the first character that no token has; None if all may be in one."""
-    return next((each for each in token if not "!" <= each <= "~"), None)
+    return next((character for character in token if not "!" <= character <= "~"), None)
 
 
 def _checked(url: str) -> str:

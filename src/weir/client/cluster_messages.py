@@ -63,10 +63,10 @@ class ClusterMessages:
 
     def report(self, step: int | None, values: Mapping[str, float]) -> None:
         """Send progress; the newest value of each name counts."""
-        known = {name[:NAME_MAX]: each for name, each in values.items() if name and name.isprintable()}
+        printable = {name[:NAME_MAX]: value for name, value in values.items() if name and name.isprintable()}
         with self._changed:
             before = self._parts.get("report", {})
-            merged = {**before.get("values", {}), **known}
+            merged = {**before.get("values", {}), **printable}
             kept = dict(list(merged.items())[-VALUES_MAX:])
             self._put("report", {**before, "values": kept, **({} if step is None else {"step": step})})
 
@@ -77,7 +77,7 @@ class ClusterMessages:
 
     def busy(self, for_s: float, why: str) -> None:
         """Send that the job is busy for a time from now."""
-        why = "".join(each if each.isprintable() else " " for each in why)[:NAME_MAX]
+        why = "".join(character if character.isprintable() else " " for character in why)[:NAME_MAX]
         with self._changed:
             self._put("busy", {"at": time.monotonic(), "forSeconds": for_s, "why": why})
 
@@ -173,11 +173,11 @@ class ClusterMessages:
             text = json.dumps(body, separators=(",", ":"), allow_nan=False)
             connection.request("POST", _PATH.format(namespace, pod), text, headers)
             answer = connection.getresponse()
-            status, said = answer.status, answer.read(_ANSWER_MAX)
+            status, content = answer.status, answer.read(_ANSWER_MAX)
         finally:
             connection.close()
         if status >= 300:
-            raise MessageRefused(_sentence(status, said), passes=status in _PASS or status >= 500)
+            raise MessageRefused(_sentence(status, content), passes=status in _PASS or status >= 500)
 
     def _token(self) -> str:
         try:
@@ -197,11 +197,11 @@ def _pod_of(token: str) -> tuple[str, str]:
     raise MessageRefused("the token of this pod isn't bound to the pod.")
 
 
-def _sentence(status: int, said: bytes) -> str:
+def _sentence(status: int, content: bytes) -> str:
     """Return the reason in an answer of the API server."""
     with suppress(Exception):
-        message = str(json.loads(said)["message"])
-        return "".join(each if each.isprintable() else " " for each in message)[:500]
+        message = str(json.loads(content)["message"])
+        return "".join(character if character.isprintable() else " " for character in message)[:500]
     return f"the API server answers with status {status}."
 
 

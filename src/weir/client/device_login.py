@@ -204,12 +204,12 @@ class LoginAuth(httpx.Auth):
 
 
 def _described(issuer: str) -> Mapping[str, Any]:
-    found = _ask(
+    document = _ask(
         "GET", _safe(issuer, issuer).rstrip("/") + "/.well-known/openid-configuration", "The provider"
     )
-    if found.get("issuer") != issuer:
-        raise LoginFailed(f"The identity provider at {issuer} calls itself {_short(found.get('issuer'))}.")
-    return found
+    if document.get("issuer") != issuer:
+        raise LoginFailed(f"The identity provider at {issuer} calls itself {_short(document.get('issuer'))}.")
+    return document
 
 
 def _safe(url: object, issuer: str) -> str:
@@ -226,12 +226,12 @@ def _ask(method: str, url: str, name: str, fields: Mapping[str, str] | None = No
     """Return the object that a server answers, with an error of OAuth as one; bounded in size and time."""
     try:
         with client_of(url) as http, http.stream(method, url, data=fields) as answer:
-            found = bytearray()
+            content = bytearray()
             for piece in answer.iter_bytes():
-                found += piece
-                if len(found) > _ANSWER_BYTES_MAX:
+                content += piece
+                if len(content) > _ANSWER_BYTES_MAX:
                     raise LoginFailed(f"{name} at {url} sends too much: check the address.")
-            parsed = json.loads(found)
+            parsed = json.loads(content)
             is_refusal = isinstance(parsed, dict) and isinstance(parsed.get("error"), str)
             if isinstance(parsed, dict) and (answer.is_success or (is_refusal and answer.status_code < 500)):
                 return parsed
@@ -277,4 +277,4 @@ def _number(value: object, default: float, most: float) -> float:
 
 def _short(value: object) -> str:
     """Return a text of the provider as it may be shown: one line without control characters."""
-    return "".join(each for each in str(value)[:500] if each.isprintable())
+    return "".join(character for character in str(value)[:500] if character.isprintable())

@@ -109,7 +109,7 @@ class Endpoints(
         """
         from weir.client.submissions import as_written
 
-        body = {"defaults": dict(defaults), "workloads": [as_written(each) for each in workloads]}
+        body = {"defaults": dict(defaults), "workloads": [as_written(workload) for workload in workloads]}
         return Call("POST", "/workloads:batch", form(lists.WorkloadPage), body=body)
 
     @endpoint

@@ -200,8 +200,8 @@ def _keep_to_share() -> None:
     _share_kept = True
     with suppress(Exception):
         if float(fraction) < 1.0 and torch.cuda.is_available():
-            for at in range(torch.cuda.device_count()):
-                limit(_fraction_of(torch.cuda, at, float(fraction)), at)
+            for device in range(torch.cuda.device_count()):
+                limit(_fraction_of(torch.cuda, device, float(fraction)), device)
 
 
 def _fraction_of(cuda: Any, device: int, fraction: float) -> float:

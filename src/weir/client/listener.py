@@ -50,10 +50,10 @@ def check(connection: socket.socket, expected_uids: frozenset[int], called: str)
         raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         uids = {_CREDENTIALS.unpack(raw)[1]}
     else:
-        found = _uids_of(connection)
-        if found is None:
+        peer_uids = _uids_of(connection)
+        if peer_uids is None:
             return
-        uids = found
+        uids = peer_uids
     if not uids:
         raise Unreachable(
             f"It can't be known which program answers at {called}, so no token is sent there: "

@@ -75,10 +75,10 @@ def replace_locked(url: str, login: Login) -> None:
 def forget(url: str) -> Login | None:
     """Remove the login at a pool, and return it; None if there was none."""
     with locked():
-        found = _read()
-        login = found.pop(origin_of(url), None)
+        logins = _read()
+        login = logins.pop(origin_of(url), None)
         if login is not None:
-            _write(found)
+            _write(logins)
         return login
 
 
@@ -104,8 +104,8 @@ def _read() -> dict[str, Login]:
     except OSError as error:
         raise Unreachable(f"{path} can't be read ({error.strerror}): log in again.") from None
     try:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
             raise Unreachable(f"{path} must be a file of yours with mode 0600: delete it, and log in again.")
         written = json.loads(os.read(file, _FILE_BYTES_MAX))
         return {str(url): _login(fields) for url, fields in written.items()}

@@ -54,11 +54,11 @@ def parse(url: str) -> SshAddress:
     Raises:
         Unreachable: it is none.
     """
-    found = _ADDRESS.fullmatch(url)
-    if found is None or not 0 < int(found["port"] or 22) < 65536:
+    match = _ADDRESS.fullmatch(url)
+    if match is None or not 0 < int(match["port"] or 22) < 65536:
         raise Unreachable(f"{url} is no address for ssh: write one such as ssh://gpu1 or ssh://mia@gpu1.")
-    path = found["path"] if found["path"] not in (None, "/") else MACHINE_SOCKET
-    return SshAddress(found["host"], found["user"], int(found["port"]) if found["port"] else None, path)
+    path = match["path"] if match["path"] not in (None, "/") else MACHINE_SOCKET
+    return SshAddress(match["host"], match["user"], int(match["port"]) if match["port"] else None, path)
 
 
 def directory_of(address: SshAddress) -> Path:
@@ -70,14 +70,14 @@ def directory_of(address: SshAddress) -> Path:
     base = os.environ.get("XDG_RUNTIME_DIR")
     above = Path(base) / "weir-ssh" if base else Path.home() / ".cache" / "weir-ssh"
     words = f"{address.destination} {address.port} {address.path}"
-    found = above / hashlib.sha256(words.encode()).hexdigest()[:16]
-    for each in (above, found):
+    directory = above / hashlib.sha256(words.encode()).hexdigest()[:16]
+    for path in (above, directory):
         with suppress(FileExistsError):
-            each.mkdir(mode=0o700, parents=True)
-        status = each.lstat()
+            path.mkdir(mode=0o700, parents=True)
+        status = path.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
-            raise Unreachable(f"{each} isn't a directory of yours alone: delete it.")
-    return found
+            raise Unreachable(f"{path} isn't a directory of yours alone: delete it.")
+    return directory
 
 
 def hold(address: SshAddress) -> Path:
@@ -114,15 +114,15 @@ def _connect(address: SshAddress, path: Path) -> None:
     command = [ssh, "-fnTx", *(word for key, value in options.items() for word in ("-o", f"{key}={value}"))]
     command += ["-L", f"{path}:{address.path}", *(() if address.port is None else ("-p", str(address.port)))]
     command += ["--", address.destination, f"exec sleep {HELD_S}"]
-    with tempfile.TemporaryFile() as said:  # a pipe would stay open with the background process
+    with tempfile.TemporaryFile() as output:  # a pipe would stay open with the background process
         try:
             code = subprocess.run(  # noqa: S603 - each word is checked
-                command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, timeout=_LOGIN_S, check=False
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, timeout=_LOGIN_S, check=False
             ).returncode
         except subprocess.TimeoutExpired:
             code = 255
-        said.seek(0)
-        lines = said.read(1 << 16).decode("utf-8", "replace").split("\n")
+        output.seek(0)
+        lines = output.read(1 << 16).decode("utf-8", "replace").split("\n")
     if code:
         words = next((line.strip() for line in reversed(lines) if line.strip()), f"it ended with {code}")
         raise Unreachable(f"ssh can't connect to {address.destination}: {words.rstrip('.')}.")

@@ -121,9 +121,9 @@ def _of_pods(words: Mapping[str, Any]) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """Return a value as JSON types: no tuples, no other mappings."""
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _plain(part) for key, part in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(each) for each in value]
+        return [_plain(part) for part in value]
     return value
 
 
@@ -140,7 +140,7 @@ def as_written(submission: Submission | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _wrong(messages: Sequence[str]) -> Refused:
-    errors = [{"message": each} for each in messages]
+    errors = [{"message": message} for message in messages]
     return Refused(
         Problem(title="The submission can't be used", status=422, detail="; ".join(messages), errors=errors)
     )

@@ -37,7 +37,7 @@ class TemplateEndpoints:
         parameters: Sequence[Mapping[str, Any]] = (),
     ) -> Call[model.TemplateRow]:
         """Create or change a template: `${{ lr }}` in a text stands for the parameter `lr`."""
-        body = {"parameters": [dict(each) for each in parameters], "workload": dict(workload)}
+        body = {"parameters": [dict(parameter) for parameter in parameters], "workload": dict(workload)}
         return Call("PUT", _path(project, name), form(model.TemplateRow), body=body)
 
     @endpoint
@@ -55,4 +55,4 @@ class TemplateEndpoints:
 
 
 def _path(project: str, *name: str) -> str:
-    return "/".join([f"/projects/{path_part(project)}/templates", *(path_part(each) for each in name)])
+    return "/".join([f"/projects/{path_part(project)}/templates", *(path_part(part) for part in name)])

@@ -217,9 +217,9 @@ def _is_checked(address: Address) -> bool:
 class SocketTransport(httpx.HTTPTransport):
     """HTTP over the socket in a pool's home."""
 
-    def __init__(self, at: Path) -> None:
+    def __init__(self, path: Path) -> None:
         self._opened = ExitStack()
-        super().__init__(verify=_no_authorities(), uds=self._opened.enter_context(open_socket_path(at)))
+        super().__init__(verify=_no_authorities(), uds=self._opened.enter_context(open_socket_path(path)))
 
     def close(self) -> None:
         """Close all connections."""
@@ -230,9 +230,9 @@ class SocketTransport(httpx.HTTPTransport):
 class AsyncSocketTransport(httpx.AsyncHTTPTransport):
     """Asynchronous HTTP over the socket in a pool's home."""
 
-    def __init__(self, at: Path) -> None:
+    def __init__(self, path: Path) -> None:
         self._opened = ExitStack()
-        super().__init__(verify=_no_authorities(), uds=self._opened.enter_context(open_socket_path(at)))
+        super().__init__(verify=_no_authorities(), uds=self._opened.enter_context(open_socket_path(path)))
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -121,9 +121,9 @@ def _join(directory: str, name: str) -> bool:
 def _members(directory: str, name: str) -> list[str]:
     """Return the names of the pods that take part, in the order of their ranks."""
     with os.scandir(directory) as entries:
-        there = [each.name for each in entries if _NAME.fullmatch(each.name)]
-    found = [each for each in there if each == name or _is_locked(f"{directory}/{each}")]
-    return sorted(found, key=_position)
+        names = [entry.name for entry in entries if _NAME.fullmatch(entry.name)]
+    members = [member for member in names if member == name or _is_locked(f"{directory}/{member}")]
+    return sorted(members, key=_position)
 
 
 def _position(name: str) -> tuple[int, ...]:

@@ -136,9 +136,13 @@ class ActivityWindow:
         since_s = at_s - window_s
         covered = begun_s <= since_s
         if any(used_s > since_s for used_s in self._used_s.values()):
-            quiet = [each.name for each in sample.devices if self._is_quiet(each.name, begun_s, since_s)]
+            quiet = [
+                device.name for device in sample.devices if self._is_quiet(device.name, begun_s, since_s)
+            ]
             return ActivityReading(Activity.WORKING, quiet_devices=tuple(quiet) if covered else ())
-        if not sample.devices or any(each.use is None or not each.is_evidence for each in sample.devices):
+        if not sample.devices or any(
+            device.use is None or not device.is_evidence for device in sample.devices
+        ):
             self._begun_s = at_s  # the time without measurements is no evidence
             return ActivityReading(Activity.UNKNOWN)
         signals = self._signals(sample, since_s)
@@ -157,7 +161,7 @@ class ActivityWindow:
 
     def _signals(self, sample: ActivitySample, since_s: float) -> tuple[Signal, ...]:
         times = CLEAR if self._state in IDLE else 1.0
-        found = [
+        signals = [
             signal
             for signal, flow, least in (
                 (Signal.CPU, self._cores, CORES_MIN),
@@ -167,8 +171,8 @@ class ActivityWindow:
             if flow.mean() >= least * times
         ]
         if self._blocked_s is not None and self._blocked_s > since_s:
-            found.append(Signal.BLOCKED)
+            signals.append(Signal.BLOCKED)
         seen = sample.interaction
         if seen is not None and seen.last_s is not None and seen.last_s > since_s:
-            found.append(Signal.USER)
-        return tuple(found)
+            signals.append(Signal.USER)
+        return tuple(signals)

@@ -74,7 +74,7 @@ class FairQueue(Generic[T]):
         own = self._lines.get(namespace)
         if own is not None and len(own) * len(self._lines) >= self._count:
             return namespace
-        return max(self._lines, key=lambda each: len(self._lines[each]))
+        return max(self._lines, key=lambda other: len(self._lines[other]))
 
 
 class Turns:

@@ -28,7 +28,7 @@ def faulty_workload(cluster: Cluster, policy: Policy, now_s: float, decide: Deci
 
     In the order of submission, a decision succeeds with those before it, and fails with it.
     """
-    pending = [member for of in cluster.waiting.values() for member in of.members]
+    pending = [member for queued in cluster.waiting.values() for member in queued.members]
     names = [name for _, name, _ in sorted(pending, key=lambda member: member[:2])]
 
     def fails(count: int) -> bool:

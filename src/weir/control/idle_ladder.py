@@ -63,7 +63,7 @@ class IdleRules(NamedTuple):
 
         The answer is None without a notice and without rungs.
         """
-        rungs = [each for each in (self.unprotect_s, self.end_s) if each is not None]
+        rungs = [rung_s for rung_s in (self.unprotect_s, self.end_s) if rung_s is not None]
         halfway = min(rungs) / 2 if rungs else None
         return least_limit(self.notice_s, halfway)
 
@@ -119,55 +119,55 @@ class IdleTracker:
 
         `quiet_s` is idle time measured before the state was certain; it counts when the idle time begins.
         """
-        last_s, found = self.seen_s, self.progress
+        last_s, progress = self.seen_s, self.progress
         if last_s is not None and at_s <= last_s:
             return
         self.seen_s = at_s
-        until_s = found.excused_until_s
+        until_s = progress.excused_until_s
         if activity is Activity.WORKING or activity is Activity.STARVED:
-            self.progress = IdleProgress(run=found.run, excused_until_s=until_s)
+            self.progress = IdleProgress(run=progress.run, excused_until_s=until_s)
         elif activity in IDLE and (until_s is None or at_s >= until_s):
             measured = last_s is not None and at_s - last_s <= UNMEASURED_S_MOST
             passed_s = at_s - last_s if measured and last_s is not None else 0.0
             if until_s is not None:  # the window may lie before the end of an extension
                 quiet_s = min(quiet_s, at_s - until_s)
-            counted_s = found.idle_s + passed_s if found.is_idle else found.idle_s + quiet_s
-            self.progress = found._replace(idle_s=counted_s, is_idle=True, excused_until_s=None)
+            counted_s = progress.idle_s + passed_s if progress.is_idle else progress.idle_s + quiet_s
+            self.progress = progress._replace(idle_s=counted_s, is_idle=True, excused_until_s=None)
 
     def step(self, rules: IdleRules) -> IdleStep | None:
         """Take the step that is due, at most one at a time, and return it; None if none is due."""
-        found = self.progress
-        due = _due(rules, found) if found.is_idle else None
+        progress = self.progress
+        due = _due(rules, progress) if progress.is_idle else None
         if due in (IdleStep.NOTICE, IdleStep.LAST_NOTICE):
-            self.progress = found._replace(notices=found.notices + 1, noticed_s=found.idle_s)
+            self.progress = progress._replace(notices=progress.notices + 1, noticed_s=progress.idle_s)
         elif due is IdleStep.UNPROTECT:
-            self.progress = found._replace(unprotected=True)
+            self.progress = progress._replace(unprotected=True)
         return due
 
     @property
     def must_save(self) -> bool:
         """Return True if the position differs enough from the stored one."""
-        found, saved = self.progress, self.saved
-        places = [(each.notices, each.unprotected, each.excused_until_s) for each in (found, saved)]
-        return places[0] != places[1] or abs(found.idle_s - saved.idle_s) >= SAVE_EVERY_S
+        progress, saved = self.progress, self.saved
+        places = [(state.notices, state.unprotected, state.excused_until_s) for state in (progress, saved)]
+        return places[0] != places[1] or abs(progress.idle_s - saved.idle_s) >= SAVE_EVERY_S
 
 
-def _due(rules: IdleRules, found: IdleProgress) -> IdleStep | None:
+def _due(rules: IdleRules, progress: IdleProgress) -> IdleStep | None:
     first_s, unprotect_s = rules.first_notice_s, rules.unprotect_s
-    if first_s is None or found.idle_s < first_s:
+    if first_s is None or progress.idle_s < first_s:
         return None
-    if not found.notices:
+    if not progress.notices:
         return IdleStep.NOTICE
-    if unprotect_s is not None and not found.unprotected and found.idle_s >= unprotect_s:
+    if unprotect_s is not None and not progress.unprotected and progress.idle_s >= unprotect_s:
         return IdleStep.UNPROTECT
-    return None if rules.end_s is None else _end(rules, found, rules.end_s)
+    return None if rules.end_s is None else _end(rules, progress, rules.end_s)
 
 
-def _end(rules: IdleRules, found: IdleProgress, end_s: float) -> IdleStep | None:
+def _end(rules: IdleRules, progress: IdleProgress, end_s: float) -> IdleStep | None:
     """Return the last notice or the end, whichever is due; None if neither is due."""
-    idle_s = found.idle_s
-    if found.notices < 2 and idle_s >= end_s - rules.lead_s and idle_s > found.noticed_s:
+    idle_s = progress.idle_s
+    if progress.notices < 2 and idle_s >= end_s - rules.lead_s and idle_s > progress.noticed_s:
         return IdleStep.LAST_NOTICE
-    if found.notices >= 2 and idle_s >= max(end_s, found.noticed_s + rules.lead_s):
+    if progress.notices >= 2 and idle_s >= max(end_s, progress.noticed_s + rules.lead_s):
         return IdleStep.SUSPEND if rules.suspend_s == end_s else IdleStep.STOP
     return None

@@ -77,10 +77,10 @@ def add_points(
     series: dict[str, MetricSeries], name: str, points: Iterable[Point], points_max: int = POINTS_MAX
 ) -> None:
     """Add points to the series of a name, if the workload may have one more."""
-    found = series.get(name)
-    if found is None:
+    metric = series.get(name)
+    if metric is None:
         if len(series) >= NAMES_MAX:
             return
-        found = series[name] = MetricSeries(points_max=points_max)
+        metric = series[name] = MetricSeries(points_max=points_max)
     for at_s, value in points:
-        found.add(at_s, value)
+        metric.add(at_s, value)

@@ -35,14 +35,14 @@ class NodeDrains:
 
     def drained(self, fact: NodeDrained, now_s: float) -> None:
         """Release nominations on a drained node or GPU, and evict its workloads."""
-        at = self._out.cluster.node_at.get(fact.node)
-        if at is None:
+        index = self._out.cluster.node_at.get(fact.node)
+        if index is None:
             return
         outage = Outage(now_s, devices=fact.devices)
-        self._release_nominations(at, outage)
+        self._release_nominations(index, outage)
         if not fact.keeps_running:
             which = fact.node if fact.devices is None else _gpus(fact.devices, fact.node)
-            for job in self._on(at, outage):
+            for job in self._on(index, outage):
                 self._stop(job, f"{which} {_are(fact.devices)} {fact.sentence.rstrip('.')}", fact.node, now_s)
 
     def node_set(self, node: Node, now_s: float) -> None:
@@ -56,8 +56,8 @@ class NodeDrains:
         cluster = self._out.cluster
         if not cluster.outage_nodes:
             return
-        for at in {pod.node for pod in job.running_pods()} & cluster.outage_nodes.keys():
-            self._look_at(cluster.node_names[at], now_s)
+        for node in {pod.node for pod in job.running_pods()} & cluster.outage_nodes.keys():
+            self._look_at(cluster.node_names[node], now_s)
 
     def due(self, node: str, since_s: float, now_s: float) -> None:
         """Do the work that a timer of a node is for, unless another has replaced it."""
@@ -71,7 +71,7 @@ class NodeDrains:
         node = self._node(name)
         if node is None:
             return
-        at = self._out.cluster.node_at[name]
+        index = self._out.cluster.node_at[name]
         times = []
         for outage in node.outages:
             if outage.until_s is not None:
@@ -79,7 +79,7 @@ class NodeDrains:
             if outage.from_s > now_s:
                 times.append(outage.from_s)
             if not outage.keeps_running:
-                times += [self._stops_s(job, outage) for job in self._on(at, outage)]
+                times += [self._stops_s(job, outage) for job in self._on(index, outage)]
         next_s = min(times, default=None)
         if next_s is not None and next_s < self._looks_s.get(name, float("inf")):
             self._looks_s[name] = next_s
@@ -89,17 +89,17 @@ class NodeDrains:
         node = self._node(name)
         if node is None:
             return
-        at = self._out.cluster.node_at[name]
+        index = self._out.cluster.node_at[name]
         left = tuple(outage for outage in node.outages if not outage.is_over(now_s))
         if left != node.outages:
             self._out.happen(NodeSet(replace(node, outages=left)))
         for outage in left:
             if outage.from_s <= now_s:
-                self._release_nominations(at, outage)
+                self._release_nominations(index, outage)
             if outage.keeps_running:
                 continue
             which = name if outage.devices is None else _gpus(outage.devices, name)
-            for job in self._on(at, outage):
+            for job in self._on(index, outage):
                 if self._stops_s(job, outage) <= now_s:
                     self._stop(job, f"{which} {_have(outage.devices)} {outage.sentence}", name, now_s)
 
@@ -116,29 +116,29 @@ class NodeDrains:
         self._transitions.note(job, cause.rule, sentence, cause.numbers, now_s)
         self._transitions.stop_all(job, cause, now_s)
 
-    def _on(self, at: int, outage: Outage) -> list[Job]:
+    def _on(self, index: int, outage: Outage) -> list[Job]:
         """Return the workloads with running pods on a part out of service, but for those being ended."""
-        pods = self._out.cluster.pods_on[at]
+        pods = self._out.cluster.pods_on[index]
         jobs = {
             pod.job.name: pod.job for pod in pods if pod.phase is Phase.RUNNING and outage.covers(pod.devices)
         }
         return [job for name, job in jobs.items() if self._states[name].ending is None]
 
-    def _nominated(self, at: int, outage: Outage) -> Iterable[Pod]:
+    def _nominated(self, index: int, outage: Outage) -> Iterable[Pod]:
         for job in self._out.cluster.nominated.values():
             for group in job.pods:
                 for pod in group:
-                    there = pod.nomination
-                    if there is not None and there[0] == at and outage.covers(there[1]):
+                    nomination = pod.nomination
+                    if nomination is not None and nomination[0] == index and outage.covers(nomination[1]):
                         yield pod
 
-    def _release_nominations(self, at: int, outage: Outage) -> None:
-        for name in dict.fromkeys([pod.job.name for pod in self._nominated(at, outage)]):
+    def _release_nominations(self, index: int, outage: Outage) -> None:
+        for name in dict.fromkeys([pod.job.name for pod in self._nominated(index, outage)]):
             self._transitions.release_nomination(name)
 
     def _node(self, name: str) -> Node | None:
-        at = self._out.cluster.node_at.get(name)
-        return None if at is None else self._out.cluster.nodes[at]
+        index = self._out.cluster.node_at.get(name)
+        return None if index is None else self._out.cluster.nodes[index]
 
 
 def _gpus(devices: Iterable[int], node: str) -> str:

@@ -60,13 +60,15 @@ def closed_gates(record: WorkloadRecord) -> list[GateChanged]:
 
 def begin_gate(workload: str, begin_wall_s: float, until_s: float | None = None) -> GateChanged:
     """Return the closed gate of a workload that begins at a time of the wall clock."""
-    at = f"{datetime.fromtimestamp(begin_wall_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    return GateChanged(workload, True, f"it begins at {at}", Gate.BEGIN_TIME, until_s)
+    begin_time = f"{datetime.fromtimestamp(begin_wall_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return GateChanged(workload, True, f"it begins at {begin_time}", Gate.BEGIN_TIME, until_s)
 
 
 def dependency_gate(workload: str, dependencies: Sequence[Dependency]) -> GateChanged:
     """Return the closed gate of a workload that depends on others."""
-    phrases = [f"{each.name} {_PHRASES[each.condition]}" for each in dependencies[:NAMED_MOST]]
+    phrases = [
+        f"{dependency.name} {_PHRASES[dependency.condition]}" for dependency in dependencies[:NAMED_MOST]
+    ]
     left = len(dependencies) - len(phrases)
-    more = f", and for {left} more" if left else ""
-    return GateChanged(workload, True, f"it waits for {', for '.join(phrases)}{more}", Gate.DEPENDENCY)
+    rest = f", and for {left} more" if left else ""
+    return GateChanged(workload, True, f"it waits for {', for '.join(phrases)}{rest}", Gate.DEPENDENCY)

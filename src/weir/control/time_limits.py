@@ -90,8 +90,8 @@ def limit_times(job: Job, limits: TimeLimits) -> LimitTimes:
 
 def next_check_s(job: Job, limits: TimeLimits, watch: LimitTracker) -> float | None:
     """Return the next time at which a limit acts, even if it has passed; None without one."""
-    at = limit_times(job, limits)
-    out_s, lived_s = at.out_s, at.closes_s if watch.lifetime_warned else at.warns_s
+    times = limit_times(job, limits)
+    out_s, lived_s = times.out_s, times.closes_s if watch.lifetime_warned else times.warns_s
     if out_s is None or lived_s is None:
         return lived_s if out_s is None else out_s
     return min(out_s, lived_s)
@@ -99,12 +99,12 @@ def next_check_s(job: Job, limits: TimeLimits, watch: LimitTracker) -> float | N
 
 def limit_end(job: Job, limits: TimeLimits, now_s: float) -> LifecycleCause | None:
     """Return the cause for which run time or lifetime end a workload now; None without one."""
-    at, name, started_s = limit_times(job, limits), job.name, job.started_s
+    times, name, started_s = limit_times(job, limits), job.name, job.started_s
     assert started_s is not None
-    if at.out_s is not None and now_s >= at.out_s:
+    if times.out_s is not None and now_s >= times.out_s:
         assert limits.max_runtime_s is not None
         return _ran_out(name, limits.max_runtime_s, job.ran_s + now_s - started_s)
-    if at.closes_s is not None and now_s >= at.closes_s:
+    if times.closes_s is not None and now_s >= times.closes_s:
         assert limits.lifetime_s is not None
         return _lived(name, limits.lifetime_s, now_s - started_s)
     return None
@@ -112,12 +112,12 @@ def limit_end(job: Job, limits: TimeLimits, now_s: float) -> LifecycleCause | No
 
 def limit_warning(job: Job, limits: TimeLimits, watch: LimitTracker, now_s: float) -> LifecycleCause | None:
     """Return the coming end to warn people of now, once; None without one."""
-    at = limit_times(job, limits)
-    if watch.lifetime_warned or at.closes_s is None or at.warns_s is None or now_s < at.warns_s:
+    times = limit_times(job, limits)
+    if watch.lifetime_warned or times.closes_s is None or times.warns_s is None or now_s < times.warns_s:
         return None
     assert limits.lifetime_s is not None
     watch.lifetime_warned = True
-    return _will_have_lived(job.name, limits.lifetime_s, at.closes_s - now_s)
+    return _will_have_lived(job.name, limits.lifetime_s, times.closes_s - now_s)
 
 
 def _ran_out(name: str, most_s: float, ran_s: float) -> LifecycleCause:

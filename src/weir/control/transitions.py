@@ -69,8 +69,8 @@ class LifecycleTransitions:
     def queue_limits(self, job: Job) -> QueueTimeLimits:
         """Return the time limits of its project."""
         ledger = self._out.cluster.ledger
-        at = ledger.position.get(job.spec.project)
-        return QueueTimeLimits() if at is None else ledger.queues[at].times
+        position = ledger.position.get(job.spec.project)
+        return QueueTimeLimits() if position is None else ledger.queues[position].times
 
     def note(self, job: Job, kind: str, sentence: str, numbers: Mapping[str, object], at_s: float) -> None:
         """Report something about a workload to people."""

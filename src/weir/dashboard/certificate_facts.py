@@ -48,10 +48,10 @@ def facts_of(server: ssl.SSLContext, certificate: Path) -> CertificateFacts:
         waiting = [end for end in ends if not _is_done(end)]
         if not waiting:
             break
-    found = ends[0].getpeercert() or {}
-    alternatives = found.get("subjectAltName", ())
+    fields = ends[0].getpeercert() or {}
+    alternatives = fields.get("subjectAltName", ())
     names = tuple(str(pair[1]).lower() for pair in alternatives if pair[0] == "DNS")
-    return CertificateFacts(ssl.cert_time_to_seconds(str(found["notAfter"])), names)
+    return CertificateFacts(ssl.cert_time_to_seconds(str(fields["notAfter"])), names)
 
 
 def _leaf(text: str) -> str:

@@ -15,4 +15,4 @@ def make_space(entries: dict[str, Entry], most: int, owner: Callable[[Entry], st
     while len(entries) >= most:
         owners = {key: owner(entry) for key, entry in entries.items()}
         ((busiest, _),) = Counter(owners.values()).most_common(1)
-        del entries[next(key for key, each in owners.items() if each == busiest)]
+        del entries[next(key for key, holder in owners.items() if holder == busiest)]

@@ -27,10 +27,10 @@ def asset_file(name: str, accepted: str) -> tuple[bytes, dict[str, str]] | None:
     Its name has the hash of its content, so browsers keep it.
     """
     path = f"assets/{name}"
-    found = page_file(path) if name in _assets() else None
-    if found is None:
+    file = page_file(path) if name in _assets() else None
+    if file is None:
         return None
-    content, kind = found
+    content, kind = file
     headers = {**HEADERS, "Content-Type": kind, "Cache-Control": FOR_EVER, "Vary": "Accept-Encoding"}
     packed = page_file(f"{path}.gz")
     if packed is not None and "gzip" in accepted:
@@ -40,10 +40,10 @@ def asset_file(name: str, accepted: str) -> tuple[bytes, dict[str, str]] | None:
 
 def index_file() -> tuple[bytes, dict[str, str]] | None:
     """Return the page and its headers; None if it isn't built."""
-    found = page_file(INDEX)
-    if found is None:
+    file = page_file(INDEX)
+    if file is None:
         return None
-    content, kind = found
+    content, kind = file
     return content, {**HEADERS, "Content-Type": kind, "Cache-Control": "no-cache"}
 
 

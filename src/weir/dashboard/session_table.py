@@ -97,22 +97,22 @@ class SessionTable:
         Raises:
             SignInRefused: the code is unknown, was used, is too old, or belongs to another browser.
         """
-        found = self._codes.pop(_hash(code), None)
-        if found is None or found.until_s <= self._clock():
+        link = self._codes.pop(_hash(code), None)
+        if link is None or link.until_s <= self._clock():
             raise self.refusal(f"This link was used already or is older than a minute: {self._again}.")
-        if found.browser is not None and not compare_digest(found.browser, _hash(browser)):
+        if link.browser is not None and not compare_digest(link.browser, _hash(browser)):
             raise self.refusal("This sign-in was begun in another browser: sign in here.")
-        return found.credential
+        return link.credential
 
     def begin(self, credential: str) -> tuple[str, str]:
         """Return the cookie and the proof of a new session for a credential."""
         now_s = self._clock()
         live = {
-            key: each
-            for key, each in self.sessions.items()
-            if each.until_s > now_s and self._is_known(each.credential)
+            key: session
+            for key, session in self.sessions.items()
+            if session.until_s > now_s and self._is_known(session.credential)
         }
-        make_space(live, SESSIONS_MAX, lambda each: self.owner_of(each.credential))
+        make_space(live, SESSIONS_MAX, lambda session: self.owner_of(session.credential))
         cookie, proof = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         live[_hash(cookie)] = DashboardSession(
             proof=_hash(proof), credential=credential, until_s=now_s + SESSION_S
@@ -130,12 +130,12 @@ class SessionTable:
         Raises:
             SignInRefused: there is no such session, or the proof is not its own.
         """
-        found = self.sessions.get(_hash(cookie))
-        if found is None or found.until_s <= self._clock():
+        session = self.sessions.get(_hash(cookie))
+        if session is None or session.until_s <= self._clock():
             raise self.refusal(self._signed_out)
-        if not compare_digest(_hash(proof), found.proof):
+        if not compare_digest(_hash(proof), session.proof):
             raise self.refusal(self._signed_out)
-        return found.credential
+        return session.credential
 
 
 def _hash(text: str) -> str:

@@ -130,10 +130,10 @@ class ReloadedCertificate:
 
     async def look(self) -> None:
         """Reload the files if they have changed."""
-        found = await asyncio.to_thread(self._signature)
-        if found == self._seen and self.trouble is None:
+        signature = await asyncio.to_thread(self._signature)
+        if signature == self._seen and self.trouble is None:
             return
-        self._seen = found
+        self._seen = signature
         try:
             self.context = await asyncio.to_thread(self._new_context)
         except CertificateUnusable as error:
@@ -166,15 +166,15 @@ class ReloadedCertificate:
         return context
 
     def _signature(self) -> tuple[object, ...]:
-        found: list[object] = []
+        signature: list[object] = []
         for path in (self._settings.certificate, self._settings.key):
             try:
                 status = path.stat()
             except OSError as error:
-                found.append(error.errno)
+                signature.append(error.errno)
             else:
-                found.append((status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode))
-        return tuple(found)
+                signature.append((status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode))
+        return tuple(signature)
 
 
 class _Handshakes:

@@ -29,20 +29,20 @@ class TrustedProxies:
             peer: address of the other end of the connection.
             forwarded: values of each X-Forwarded-For, in their order.
         """
-        found = plain_address(peer)
-        if found is None:
+        client = plain_address(peer)
+        if client is None:
             return peer
         for text in islice(_from_the_end(forwarded), HOPS_MAX):
-            if not self._are_trusted(found):
+            if not self._are_trusted(client):
                 break
             before = _forwarded_address(text)
             if before is None:
                 break
-            found = before
-        return str(found)
+            client = before
+        return str(client)
 
     def _are_trusted(self, address: Address) -> bool:
-        return any(address in each for each in self.ranges)
+        return any(address in network for network in self.ranges)
 
 
 def read_trusted_proxies(option: str, texts: Iterable[str]) -> TrustedProxies:
@@ -51,27 +51,27 @@ def read_trusted_proxies(option: str, texts: Iterable[str]) -> TrustedProxies:
     Raises:
         ValueError: a text is no range of addresses; the sentence names the option.
     """
-    return TrustedProxies(tuple(_range(option, each) for each in texts))
+    return TrustedProxies(tuple(_range(option, text) for text in texts))
 
 
 def _range(option: str, text: str) -> IPv4Network | IPv6Network:
     example = "write one such as 10.0.0.0/28 or 10.0.0.5/32"
     try:
-        found = ip_network(text)
+        network = ip_network(text)
     except ValueError:
         raise ValueError(f"{option}: {text[:100]!r} is no range of addresses: {example}") from None
-    if not found.prefixlen:
+    if not network.prefixlen:
         raise ValueError(f"{option}: {text!r} would trust the header of everyone: {example}")
-    return found
+    return network
 
 
 def plain_address(text: str) -> Address | None:
     """Return an address, as IPv4 if IPv6 maps it; None for other texts."""
     try:
-        found = ip_address(text.partition("%")[0])
+        address = ip_address(text.partition("%")[0])
     except ValueError:
         return None
-    return (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 
 def _forwarded_address(text: str) -> Address | None:

@@ -107,14 +107,14 @@ class EngineCache:
         if self._share_tree is None or not self._share_tree.is_of(cluster.ledger):
             self._share_tree = FairShareTree(cluster.ledger)
             self._pending_order = None
-        epoch, at = self._followed
+        epoch, position = self._followed
         capacity, is_known = self._capacity, self._static_version == cluster.static_version
         if policy is not self._policy:
             is_known, self._unchanged = False, None
         if capacity is None or not is_known or epoch != cluster.log_epoch or len(capacity.log) > _LOG_MOST:
             capacity = self._restart(cluster, policy, is_known=is_known)
         else:
-            touched = set(cluster.log[at:])
+            touched = set(cluster.log[position:])
             touched.update(capacity.log[self._capacity_followed :])
             if touched:
                 capacity.refresh(cluster, sorted(touched))
@@ -166,8 +166,8 @@ class EngineCache:
 
 def _same_size(capacity: Capacity, cluster: Cluster) -> bool:
     """Return True if a capacity has the columns of a cluster."""
-    mine, its = capacity.columns, cluster.free_capacity
+    own, its = capacity.columns, cluster.free_capacity
     return all(
         one.shape == other.shape
-        for one, other in ((mine.free, its.free), (mine.share, its.share), (mine.marks, its.marks))
+        for one, other in ((own.free, its.free), (own.share, its.share), (own.marks, its.marks))
     )

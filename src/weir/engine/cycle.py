@@ -178,13 +178,13 @@ class Cycle:
         times += self._accounting.disruptions.ends_s()
         if self._policy.budgets.borrowed == "override" and self._cluster.budgets:
             grace_s = self._policy.budgets.grace
-            times += [of.first.waits_since_s + grace_s for of in self._cluster.waiting.values()]
+            times += [queued.first.waits_since_s + grace_s for queued in self._cluster.waiting.values()]
         return min((time_s for time_s in times if time_s > self._now_s), default=None)
 
 
 def _patience_times_s(cluster: Cluster, policy: Policy) -> list[float]:
     """Return the times at which minimum run times and waits of patience end."""
-    pending = [of.first for of in cluster.waiting.values()]
+    pending = [queued.first for queued in cluster.waiting.values()]
     times: list[float] = []
     if policy.reclaim_share_after:
         times += [job.waits_since_s + policy.reclaim_share_after for job in pending]

@@ -84,14 +84,14 @@ def node_device_usage(gpus: int, others: int, holdings: Iterable[DeviceHolding])
     """
     whole, own_milli = others, 0
     shared: Counter[int] = Counter()
-    for each in holdings:
-        own_milli += each.count * each.share_milli
-        if each.share_milli >= WHOLE_MILLI:
-            whole += each.count
+    for holding in holdings:
+        own_milli += holding.count * holding.share_milli
+        if holding.share_milli >= WHOLE_MILLI:
+            whole += holding.count
             continue
-        for at in each.devices:
-            shared[at] += each.share_milli
-        shared[-1] += (each.count - len(each.devices)) * each.share_milli  # pods on unknown devices
+        for device in holding.devices:
+            shared[device] += holding.share_milli
+        shared[-1] += (holding.count - len(holding.devices)) * holding.share_milli  # pods on unknown devices
     needed = whole * WHOLE_MILLI + sum(max(WHOLE_MILLI, milli) for milli in shared.values() if milli)
     return NodeDeviceUsage(gpus, own_milli, others, needed)
 
@@ -109,31 +109,31 @@ def relieve(
     """
     relief = OvercommitRelief()
     gone, freed = set(evicted), Counter[int]()
-    for each in sorted(nodes, key=lambda each: each.node):
-        if now_s < each.since_s + grace_s:
-            due_s = each.since_s + grace_s
+    for over in sorted(nodes, key=lambda over: over.node):
+        if now_s < over.since_s + grace_s:
+            due_s = over.since_s + grace_s
             relief.wake_s = due_s if relief.wake_s is None else min(relief.wake_s, due_s)
             continue
-        at = cluster.node_at.get(each.node)
-        node = None if at is None else cluster.nodes[at]
-        if at is None or node is None or any(taint.key in _NOT_READY for taint in node.taints):
+        index = cluster.node_at.get(over.node)
+        node = None if index is None else cluster.nodes[index]
+        if index is None or node is None or any(taint.key in _NOT_READY for taint in node.taints):
             continue
-        pods = [pod for pod in cluster.pods_on[at] if _stays(pod, gone)]
-        use = _use_of(each, pods, node.gpu_memory)
+        pods = [pod for pod in cluster.pods_on[index] if _stays(pod, gone)]
+        use = _use_of(over, pods, node.gpu_memory)
         if not use.excess_milli:
             continue
-        victims = _victims(cluster, each, pods, node.gpu_memory, freed)
-        needed = each.use.needed_milli / WHOLE_MILLI
-        numbers = {"node": each.node, "gpus": each.use.gpus, "needed": needed, "others": each.use.others}
-        cause = EvictionCause(EvictionRule.OVERCOMMITTED, None, f"{each.sentence}.", numbers)
+        victims = _victims(cluster, over, pods, node.gpu_memory, freed)
+        needed = over.use.needed_milli / WHOLE_MILLI
+        numbers = {"node": over.node, "gpus": over.use.gpus, "needed": needed, "others": over.use.others}
+        cause = EvictionCause(EvictionRule.OVERCOMMITTED, None, f"{over.sentence}.", numbers)
         for pod in (pod for job, on_node in victims for pod in stopped_with(job, on_node, gone)):
             key = key_of(pod)
             gone.add(key)
             relief.evictions.append(Eviction(key, cause))
             _free([pod], freed)
         left = [pod for pod in pods if _stays(pod, gone)]
-        if _use_of(each, left, node.gpu_memory).excess_milli:
-            relief.stuck.add(each.node)
+        if _use_of(over, left, node.gpu_memory).excess_milli:
+            relief.stuck.add(over.node)
     return relief
 
 
@@ -175,16 +175,18 @@ def _victims(
             chosen.append(job)
             _free(by_job[job], freed)
     for job in list(chosen):  # later victims may make earlier ones unnecessary
-        more = [*left, *by_job[job]]
-        if _use_of(over, more, device_memory).excess_milli <= excess:
-            left = more
+        with_job = [*left, *by_job[job]]
+        if _use_of(over, with_job, device_memory).excess_milli <= excess:
+            left = with_job
             chosen.remove(job)
     return [(job, by_job[job]) for job in chosen]
 
 
 def _over_quota(cluster: Cluster, job: Job, freed: Counter[int]) -> bool:
     ledger = cluster.ledger
-    return any(ledger.allocated[at][GPU_ROW] - freed[at] > ledger.quota[at][GPU_ROW] for at in job.path)
+    return any(
+        ledger.allocated[queue][GPU_ROW] - freed[queue] > ledger.quota[queue][GPU_ROW] for queue in job.path
+    )
 
 
 def _free(pods: Iterable[Pod], freed: Counter[int]) -> None:
@@ -198,6 +200,6 @@ def stopped_with(job: Job, pods: Sequence[Pod], gone: Collection[PodKey]) -> lis
     """Return these pods of a workload; all its pods if its gang would fall below its minimum."""
     running = [pod for pod in job.running_pods() if key_of(pod) not in gone]
     leaving = Counter(pod.group for pod in pods)
-    there = Counter(pod.group for pod in running)
-    enough = all(there[group] - leaving[group] >= need for group, need in enumerate(job.needed))
+    present = Counter(pod.group for pod in running)
+    enough = all(present[group] - leaving[group] >= need for group, need in enumerate(job.needed))
     return list(pods) if enough else running

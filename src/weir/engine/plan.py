@@ -44,11 +44,11 @@ class ClassRefusals(Protocol):
         """Return True if the cluster hasn't changed since."""
         ...
 
-    def of_class(self, of: EquivalenceClass) -> PendingRefusal:
+    def of_class(self, queued: EquivalenceClass) -> PendingRefusal:
         """Return the refusal of the oldest workload of a class."""
         ...
 
-    def of_member(self, of: EquivalenceClass, at: int) -> PendingRefusal:
+    def of_member(self, queued: EquivalenceClass, index: int) -> PendingRefusal:
         """Return the refusal of one workload of a class."""
         ...
 
@@ -78,13 +78,13 @@ class Plan:
 
     def stopped(self) -> dict[str, EvictionRule | None]:
         """Return the rule by which each workload is stopped; None if pods of it only move."""
-        found: dict[str, EvictionRule | None] = {}
+        rules: dict[str, EvictionRule | None] = {}
         for eviction in self.evictions:
             if eviction.moves:
-                found.setdefault(eviction.pod.workload, None)
+                rules.setdefault(eviction.pod.workload, None)
             else:
-                found[eviction.pod.workload] = eviction.cause.rule
-        return found
+                rules[eviction.pod.workload] = eviction.cause.rule
+        return rules
 
 
 def key_of(pod: Pod) -> PodKey:

@@ -87,9 +87,9 @@ class KeptEligibility:
             eligible = self._of.get(project)
             if eligible is not None:
                 anyone += eligible.preemptors
-                for of, at, key, milli in eligible.movers:
+                for queued, index, key, milli in eligible.movers:
                     if milli <= free_milli:
-                        sets.setdefault(key, []).append((of, at))
+                        sets.setdefault(key, []).append((queued, index))
         if anyone:
             sets[None] = anyone
         return sets

@@ -169,10 +169,10 @@ class KubernetesBackend:
             if not isinstance(write, Bind):
                 return self._effects.no_longer_needed(write)
             about: tuple[TrackedPod, int, PodUsage] = write.about  # type: ignore[assignment]
-            tracked, start, ours = about
+            tracked, start, usage = about
             if not tracked.assumed or tracked.written_start != start or tracked.deleting:
                 return "It was to be bound to another place since."
-            return self.cluster_state.node_states.refusal(tracked.key, ours)
+            return self.cluster_state.node_states.refusal(tracked.key, usage)
 
     # The backend port
 
@@ -207,7 +207,7 @@ class KubernetesBackend:
             writes: list[Write | EmitEvent] = [*self._effects.take(now_s), *self._shared_list.take(now_s)]
             writes += [*self._taints.take(now_s), *self._shared.take(now_s)]
             writes += map(release_write, self.cluster_state.claims.take_idle())
-            writes += [overcommit_event(each) for each in self.cluster_state.overcommitted.take()]
+            writes += [overcommit_event(overcommit) for overcommit in self.cluster_state.overcommitted.take()]
             for unread in self.cluster_state.unreadable.take():
                 writes += unreadable_writes(unread, now_s)
         if writes:
@@ -330,10 +330,10 @@ class KubernetesBackend:
         """Emit an event for each over-committed node without evictable pods, once."""
         with self._lock:
             over = self.cluster_state.overcommitted.of(nodes)
-            fresh = [each for each in over if each.node not in self._stuck]
-            self._stuck = {each.node for each in over}
+            fresh = [overcommit for overcommit in over if overcommit.node not in self._stuck]
+            self._stuck = {overcommit.node for overcommit in over}
         if fresh:
-            self._submit([stuck_event(each) for each in fresh])
+            self._submit([stuck_event(overcommit) for overcommit in fresh])
 
     def note(self, workload: str, reason: str, sentence: str, *, idle_warning: str | None = None) -> None:
         """Emit an event about a workload; None keeps its idle warning."""

@@ -146,12 +146,12 @@ class EffectWrites:
             gang.set_nomination(None)
             self._state.registry.forget_nomination(gang)
             yield from self._statuses.keep(gang, {"nomination": None}, now_s)
-        ours = self._state.orders.start_assumed(tracked, place, effect.start, now_s)
+        usage = self._state.orders.start_assumed(tracked, place, effect.start, now_s)
         words = {START_KEY: str(effect.start), **self._owner(gang, tracked)}
         if place.devices:
             words[GPUS_KEY] = ",".join(map(str, place.devices))
             words |= self._memory_limit(tracked, place.node)
-        about = (tracked, effect.start, ours)
+        about = (tracked, effect.start, usage)
         before = _too_few(tracked, place) or self._before(tracked, place.node)
         if isinstance(before, str):
             self._state.orders.start_refused(tracked, effect.start, before, now_s)
@@ -190,7 +190,7 @@ class EffectWrites:
         allocations = claims.allocate(tracked.key, pod, node)
         if isinstance(allocations, str):
             return f"{allocations[:1].upper()}{allocations[1:]}."
-        return (*of_volumes, *(allocation_write(pod, each) for each in allocations))
+        return (*of_volumes, *(allocation_write(pod, allocation) for allocation in allocations))
 
     def _stop(self, effect: StopPod, now_s: float) -> Iterator[Write | EmitEvent]:
         gang = self._state.registry.named.get(effect.pod.workload)

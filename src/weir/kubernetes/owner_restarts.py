@@ -106,7 +106,7 @@ class OwnerRestarts:
         if wants is None or wants.mark is None or wants.over is not None:
             return None
         gangs = state.registry.owned_by((uid, *state.resolver.groups.made_by((uid,))))
-        if any(each.restart.is_under_way for each in gangs if each.key.namespace == namespace):
+        if any(gang.restart.is_under_way for gang in gangs if gang.key.namespace == namespace):
             return None  # without a suspension, its write may be in progress
         if wants.suspension is not None and self._has_pods(namespace, uid):
             return None
@@ -119,5 +119,7 @@ class OwnerRestarts:
         A Job below it keeps earlier tries. Pods of another namespace may name it as their owner, too.
         """
         owners, pods = self._state.resolver.owners, self._state.pods.by_key
-        here = [key for key in owners.pods_below(uid) if key in pods and key.partition("/")[0] == namespace]
-        return any(pods[key].deleting or not (pods[key].over and owners.keeps_ended(key)) for key in here)
+        pod_keys = [
+            key for key in owners.pods_below(uid) if key in pods and key.partition("/")[0] == namespace
+        ]
+        return any(pods[key].deleting or not (pods[key].over and owners.keeps_ended(key)) for key in pod_keys)

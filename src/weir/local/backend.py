@@ -180,8 +180,8 @@ class LocalBackend(NodeService):
     def submitted(self, record: WorkloadRecord) -> None:
         """Add a new workload."""
         with self._lock:
-            known = self._workloads.get(record.workload.name)
-            if known is None or known.launch.uid != record.launch.uid:  # recovery may have found it before
+            local = self._workloads.get(record.workload.name)
+            if local is None or local.launch.uid != record.launch.uid:  # recovery may have found it before
                 self._workloads[record.workload.name] = LocalWorkload(record.workload, record.launch)
             self._inbox += [WorkloadSubmitted(record.workload, record.submitted_at_s), *closed_gates(record)]
         self._wake()
@@ -189,10 +189,10 @@ class LocalBackend(NodeService):
     def changed(self, record: WorkloadRecord, at_s: float) -> None:
         """Take over the new specification of a workload: its priority changed, or its variables."""
         with self._lock:
-            known = self._workloads.get(record.workload.name)
+            local = self._workloads.get(record.workload.name)
             if self._relist_due:
                 self._newer[record.workload.name] = record
-            if (known is not None and known.take_over(record)) or self._relist_due:
+            if (local is not None and local.take_over(record)) or self._relist_due:
                 self._inbox.append(WorkloadChanged(record.workload, at_s))
         self._wake()
 
@@ -227,21 +227,21 @@ class LocalBackend(NodeService):
         facts: list[Fact] = [NodeSet(self.node.machine.node), QueuesSet(self._journal.queues())]
         for record in self._journal.workloads():
             with self._lock:
-                known = dict(self._running)
-            found = Recovery(
-                record, self.home, self.node.machine, self._ports, known, self._start_times, self.processes
+                watched = dict(self._running)
+            recovery = Recovery(
+                record, self.home, self.node.machine, self._ports, watched, self._start_times, self.processes
             )
-            found.recover()
-            facts += found.facts
+            recovery.recover()
+            facts += recovery.facts
             with self._lock:
                 if (changed := self._newer.get(record.workload.name)) is not None:
-                    found.local_workload.take_over(changed)
-                self._workloads[record.workload.name] = found.local_workload
-                for run in found.runs:
+                    recovery.local_workload.take_over(changed)
+                self._workloads[record.workload.name] = recovery.local_workload
+                for run in recovery.runs:
                     self._watch_recovered(run)
-            for pod, note in found.notes:
+            for pod, note in recovery.notes:
                 self._noted(pod, record.launch.uid, note)
-            for pod, sentence in found.unreadable:
+            for pod, sentence in recovery.unreadable:
                 self._refused(pod, record.launch.uid, sentence)
         if self.node.drained is not None:
             facts.append(self.node.drained)

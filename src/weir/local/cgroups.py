@@ -231,8 +231,8 @@ def _may_make(base: str, pool: str) -> bool:
 
 def _offer(base: str, controller: str) -> None:
     """Let every version 2 group above this one hand down a controller that systemd doesn't know."""
-    for end, each in enumerate(base):
-        if each == "/" and end:
+    for end, character in enumerate(base):
+        if character == "/" and end:
             _try_to_set(f"{base[:end]}/cgroup.subtree_control", f"+{controller}")
 
 

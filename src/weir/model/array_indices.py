@@ -43,7 +43,7 @@ def read_indices(written: str) -> ArrayIndices:
         raise ValueError(f"{shown!r} is too long: write ranges such as 0-499")
     listed, limited, limit = text.partition("%")
     parts = listed.split(",")
-    found: set[int] = set()
+    indices: set[int] = set()
     count, step = 0, 1
     for part in parts:
         match = _PART.fullmatch(part)
@@ -55,11 +55,11 @@ def read_indices(written: str) -> ArrayIndices:
         count += (last - first) // step + 1  # duplicates count: reading them takes time, too
         if count > SIZE_MAX:
             raise ValueError(f"{shown!r} has more than {SIZE_MAX:,} indices: write several arrays")
-        found.update(range(first, last + 1, step))
+        indices.update(range(first, last + 1, step))
     at_once = _at_once(limit, shown) if limited else None
     if len(parts) == 1:
         return ArrayIndices(range(first, last + 1, step), step, at_once)
-    return ArrayIndices(array("I", sorted(found)), 1, at_once)
+    return ArrayIndices(array("I", sorted(indices)), 1, at_once)
 
 
 def _check_range(first: int, last: int, step: int) -> None:

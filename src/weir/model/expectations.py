@@ -18,18 +18,18 @@ def differences(expect: Expect, played: ScenarioResult) -> list[str]:
     `played.pods` are as they stand after `expect.cycles`, `played.cycles` are those and the
     `expect.stable` further ones.
     """
-    found = list(_of_cycles(expect, played))
+    mismatches = list(_of_cycles(expect, played))
     by_workload: dict[str, dict[str, PodResult]] = {}
     for name, pod in played.pods.items():
         by_workload.setdefault(name.rsplit("/", 2)[0], {})[name] = pod
     for name, workload in expect.workloads.items():
-        found += _of_workload(name, workload, by_workload.get(name, {}))
+        mismatches += _of_workload(name, workload, by_workload.get(name, {}))
     for name, expected in expect.pods.items():
         if name in played.pods:
-            found += _of_pod(name, expected, played.pods[name])
+            mismatches += _of_pod(name, expected, played.pods[name])
         else:
-            found.append(f"{name}: there is no such pod")
-    return found
+            mismatches.append(f"{name}: there is no such pod")
+    return mismatches
 
 
 def pod_state(pod: PodResult) -> str:

@@ -6,4 +6,6 @@ def printable(text: str, most: int) -> str:
     text = text[:most]
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)[:most]
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)[
+        :most
+    ]

@@ -97,5 +97,5 @@ class Queue:
     def limits_persons(self) -> bool:
         """Return True if any person's running work is limited."""
         return self.person_limits.binds_running or any(
-            each.binds_running for each in self.person_limits_of.values()
+            limits.binds_running for limits in self.person_limits_of.values()
         )

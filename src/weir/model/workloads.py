@@ -181,11 +181,11 @@ class Workload:
         missing = self.min_pods - sum(needed)
         if missing <= 0:
             return tuple(needed)
-        turns = sorted(range(len(needed)), key=lambda at: (-self.groups[at].order, at))
+        turns = sorted(range(len(needed)), key=lambda index: (-self.groups[index].order, index))
         for without in (absent, ()) if any(absent) else ((),):
-            for at in turns:
-                there = self.groups[at].count - (without[at] if without else 0)
-                more = max(0, min(missing, there - needed[at]))
-                needed[at] += more
-                missing -= more
+            for index in turns:
+                present = self.groups[index].count - (without[index] if without else 0)
+                added = max(0, min(missing, present - needed[index]))
+                needed[index] += added
+                missing -= added
         return tuple(needed)

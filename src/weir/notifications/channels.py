@@ -163,10 +163,10 @@ class Channels:
             client = self._client()
         except ValueError as error:
             return Attempt(str(error), DeliveryProblem.RECEIVER)
-        for at in addresses[:CONNECTS_MAX]:
+        for address in addresses[:CONNECTS_MAX]:
             request = client.build_request(
                 "POST",
-                target.url_at(at),
+                target.url_at(address),
                 content=body,
                 headers={**headers, "Host": target.netloc},
                 extensions={"sni_hostname": target.host},
@@ -200,8 +200,8 @@ class Channels:
             refusals = [_answered(*answer) for answer in error.recipients.values()]
             return Attempt(f"the mail server refuses {rule.target}: {refusals[0]}", DeliveryProblem.MESSAGE)
         except (smtplib.SMTPDataError, smtplib.SMTPSenderRefused) as error:
-            said = _answered(error.smtp_code, error.smtp_error)
-            return Attempt(f"the mail server refuses the mail: {said}", DeliveryProblem.MESSAGE)
+            reply = _answered(error.smtp_code, error.smtp_error)
+            return Attempt(f"the mail server refuses the mail: {reply}", DeliveryProblem.MESSAGE)
         except (smtplib.SMTPException, OSError, ValueError) as error:
             return Attempt(f"the mail server can't be used: {_words(error)}", DeliveryProblem.RECEIVER)
         return Attempt(f"the mail server took the mail to {rule.target}")
@@ -254,8 +254,8 @@ def _retry_after_s(answer: httpx.Response) -> float:
 
 
 def _answered(code: int, text: bytes | str) -> str:
-    said = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-    return f"{code} {' '.join(said.split())[:_TEXT_LENGTH_MAX]}"
+    decoded = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    return f"{code} {' '.join(decoded.split())[:_TEXT_LENGTH_MAX]}"
 
 
 def _words(error: Exception) -> str:

@@ -38,9 +38,9 @@ def message_of_test(rule: int, sentence: str, now_s: float, project: str | None 
 def text_lines(message: OutboxMessage, on_wall: WallTime) -> list[str]:
     """Return one line for each notification, with its time."""
     told = message.notifications[:LINES_MAX]
-    lines = [f"{_moment(on_wall(each.at_s))}  {_sentence(each)}" for each in told]
-    more = len(message.notifications) - len(told)
-    return [*lines, f"… and {more} more: see `weir events`"] if more > 0 else lines
+    lines = [f"{_moment(on_wall(notification.at_s))}  {_sentence(notification)}" for notification in told]
+    others = len(message.notifications) - len(told)
+    return [*lines, f"… and {others} more: see `weir events`"] if others > 0 else lines
 
 
 def subject(message: OutboxMessage) -> str:
@@ -48,7 +48,11 @@ def subject(message: OutboxMessage) -> str:
     first = message.notifications[0]
     if len(message.notifications) == 1:
         return f"[weir] {_sentence(first)}"[:_SUBJECT_LENGTH_MAX]
-    names = list(dict.fromkeys(each.workload for each in message.notifications if each.workload))
+    names = list(
+        dict.fromkeys(
+            notification.workload for notification in message.notifications if notification.workload
+        )
+    )
     about = f": {', '.join(names[:3])}{' …' if len(names) > 3 else ''}" if names else ""
     return f"[weir] {len(message.notifications)} notifications{about}"[:_SUBJECT_LENGTH_MAX]
 
@@ -62,7 +66,7 @@ def mail_of(
     mail["Date"] = format_datetime(datetime.fromtimestamp(now_s, UTC))
     mail["Message-ID"] = f"<{message.key}@{sender.rpartition('@')[2]}>"
     mail["Auto-Submitted"] = "auto-generated"
-    names = [each.workload for each in message.notifications if each.workload]
+    names = [notification.workload for notification in message.notifications if notification.workload]
     hint = f"`weir describe {names[0]}` shows more. " if names else ""
     end = f"{hint}`weir notify list` shows your notifications, `weir notify delete` deletes one."
     mail.set_content("\n".join([*text_lines(message, on_wall), "", end, ""]))
@@ -81,15 +85,15 @@ def webhook_body(message: OutboxMessage, on_wall: WallTime) -> bytes:
     """Return the body of a signed webhook, the same for each attempt."""
     told = [
         {
-            "at": _iso(on_wall(each.at_s)),
-            "topic": each.topic,
-            "kind": each.kind,
-            "uid": each.uid,
-            "workload": each.workload,
-            "project": each.project,
-            "sentence": each.sentence,
+            "at": _iso(on_wall(notification.at_s)),
+            "topic": notification.topic,
+            "kind": notification.kind,
+            "uid": notification.uid,
+            "workload": notification.workload,
+            "project": notification.project,
+            "sentence": notification.sentence,
         }
-        for each in message.notifications
+        for notification in message.notifications
     ]
     body = {
         "type": "weir.notifications",

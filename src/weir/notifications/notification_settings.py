@@ -47,7 +47,7 @@ class MailSettings(BaseModel):
     def allows(self, address: str) -> bool:
         """Return True if people may name this address."""
         domain = address.rpartition("@")[2].lower()
-        return any(domain == each.lower() for each in self.domains)
+        return any(domain == allowed.lower() for allowed in self.domains)
 
 
 class WebhookSettings(BaseModel):

@@ -14,8 +14,8 @@ def read_quiet_hours(written: str) -> tuple[time, time] | None:
     """
     if not written:
         return None
-    found = _WRITTEN.fullmatch(written)
-    hours = found and tuple(map(int, found.groups()))
+    match = _WRITTEN.fullmatch(written)
+    hours = match and tuple(map(int, match.groups()))
     if not hours or hours[:2] == hours[2:]:
         raise ValueError(
             f"{written!r} is no time of the day; write a beginning and an end, such as 22:00-07:00"

@@ -144,16 +144,18 @@ async def resolve(target: WebhookTarget, threads: BlockingCalls) -> list[Address
     """
     named = ip_address(target.host)
     if named is not None:
-        found = [named]
+        addresses = [named]
     else:
         look = partial(socket.getaddrinfo, target.host, target.port, type=socket.SOCK_STREAM)
         try:
             infos = await threads.run(look)
         except (OSError, UnicodeError):  # UnicodeError: a label is empty or too long
             raise TargetRefused(f"{target.host} has no address") from None
-        found = list(dict.fromkeys(ipaddress.ip_address(str(info[4][0]).partition("%")[0]) for info in infos))
-    for address in found:
+        addresses = list(
+            dict.fromkeys(ipaddress.ip_address(str(info[4][0]).partition("%")[0]) for info in infos)
+        )
+    for address in addresses:
         why = refusal_of(address, is_named=target.names_address)
         if why is not None:
             raise TargetRefused(f"{target.host} is refused: {why}")
-    return found
+    return addresses

@@ -44,7 +44,7 @@ def stacked(
     curves: Sequence[Curve], span: Span, *, capacity: float, size: tuple[int, int], label: str, unit: str
 ) -> str:
     """Return a chart of stacked areas with a line for the capacity."""
-    thin, each = _thin(curves, size[0])
+    thin, per_point = _thin(curves, size[0])
     points = len(thin[0].values) if thin else 0
     tops = [0.0] * points
     heights = [sum(values) for values in zip(*(curve.values for curve in thin), strict=True)]
@@ -53,11 +53,13 @@ def stacked(
     for curve in thin:
         below = tops
         tops = [low + value for low, value in zip(below, curve.values, strict=True)]
-        path = _line(frame, _at(span, points, each), tops) + _back(frame, _at(span, points, each), below)
+        path = _line(frame, _at(span, points, per_point), tops) + _back(
+            frame, _at(span, points, per_point), below
+        )
         parts.append(f'<path class="area" style="fill:{curve.colour}" d="{path}"/>')
     if capacity:
         parts.append(_rule(frame, capacity, f"{number(capacity)} {unit}"))
-    return _svg(size, frame, parts, thin, span, each, label, unit)
+    return _svg(size, frame, parts, thin, span, per_point, label, unit)
 
 
 def lines(
@@ -71,12 +73,12 @@ def lines(
     wash: bool = False,
 ) -> str:
     """Return a chart of lines over time, optionally with a dashed quota line and a shaded last curve."""
-    thin, each = _thin(curves, size[0])
+    thin, per_point = _thin(curves, size[0])
     points = len(thin[0].values) if thin else 0
     most = max([value for curve in thin for value in curve.values] + [rule[0] if rule else 0.0])
     frame = _frame(size, span, HEADROOM * most)
     parts = [_grid(frame, span)]
-    xs = _at(span, points, each)
+    xs = _at(span, points, per_point)
     for curve in thin:
         path = _line(frame, xs, curve.values)
         if wash and curve is thin[-1]:
@@ -85,7 +87,7 @@ def lines(
         parts.append(f'<path class="line" style="stroke:{curve.colour}" d="{path}"/>')
     if rule is not None:
         parts.append(_rule(frame, *rule))
-    return _svg(size, frame, parts, thin, span, each, label, unit)
+    return _svg(size, frame, parts, thin, span, per_point, label, unit)
 
 
 def steps_up(
@@ -99,7 +101,7 @@ def steps_up(
     low, high = x_marks[0][0], x_marks[-1][0]
     frame = Frame(LEFT, TOP, size[0] - LEFT - RIGHT, size[1] - TOP - BOTTOM, low, high, 1.0)
     parts = [_level(frame, share, f"{share:.0%}") for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
-    parts += [_moment(frame, at, name) for at, name in x_marks]
+    parts += [_moment(frame, position, name) for position, name in x_marks]
     for name, colour, points in curves:
         path = "M" + "L".join(f"{frame.x(x):.1f} {frame.y(y):.1f}" for x, y in points)
         parts.append(
@@ -123,9 +125,9 @@ def _frame(size: tuple[int, int], span: Span, y_high: float) -> Frame:
     return Frame(LEFT, TOP, width - LEFT - RIGHT, height - TOP - BOTTOM, span.start_s, span.end_s, y_high)
 
 
-def _at(span: Span, points: int, each: int) -> list[float]:
+def _at(span: Span, points: int, per_point: int) -> list[float]:
     """Return the middle of each interval; the first and the last point are at the edges."""
-    middles = [span.start_s + (at + 0.5) * each * span.width_s for at in range(points)]
+    middles = [span.start_s + (index + 0.5) * per_point * span.width_s for index in range(points)]
     if middles:
         middles[0], middles[-1] = span.start_s, span.end_s
     return middles
@@ -142,10 +144,12 @@ def _back(frame: Frame, xs: Sequence[float], ys: Sequence[float]) -> str:
 
 def _grid(frame: Frame, span: Span) -> str:
     levels = "".join(
-        _level(frame, at, number(at)) for at in marks(frame.y_high, 4 if frame.height > 120 else 2)
+        _level(frame, mark, number(mark)) for mark in marks(frame.y_high, 4 if frame.height > 120 else 2)
     )
     about = max(3, int(frame.width // 110))
-    moments = "".join(_moment(frame, at, name) for at, name in time_marks(span.start_s, span.end_s, about))
+    moments = "".join(
+        _moment(frame, moment_s, name) for moment_s, name in time_marks(span.start_s, span.end_s, about)
+    )
     return levels + moments
 
 
@@ -185,7 +189,7 @@ def _svg(
     parts: Sequence[str],
     curves: Sequence[Curve],
     span: Span,
-    each: int,
+    per_point: int,
     label: str,
     unit: str,
 ) -> str:
@@ -195,7 +199,7 @@ def _svg(
         "top": frame.top,
         "height": frame.height,
         "start": span.start_s,
-        "step": span.width_s * each,
+        "step": span.width_s * per_point,
         "unit": unit,
         "curves": [
             [curve.name, curve.colour, [round(value, 1) for value in curve.values]] for curve in curves
@@ -211,13 +215,13 @@ def key(entries: Sequence[tuple[str, str]]) -> str:
     return f'<ul class="key">{items}</ul>'
 
 
-def share_points(values: Sequence[float], at: Sequence[float]) -> list[float]:
+def share_points(values: Sequence[float], bounds: Sequence[float]) -> list[float]:
     """Return for each bound the fraction of values up to it."""
     if not values:
-        return [1.0 for _ in at]
+        return [1.0 for _ in bounds]
     ordered = sorted(values)
     shares, position = [], 0
-    for bound in at:
+    for bound in bounds:
         while position < len(ordered) and ordered[position] <= bound:
             position += 1
         shares.append(position / len(ordered))

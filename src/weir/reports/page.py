@@ -13,9 +13,9 @@ from importlib.resources import files
 
 def page(title: str, about: str, sections: Sequence[str], notes: Sequence[str]) -> str:
     """Return a page of sections."""
-    here = files("weir.reports")
-    style = here.joinpath("page.css").read_text("utf-8")
-    script = here.joinpath("page.js").read_text("utf-8")
+    package = files("weir.reports")
+    style = package.joinpath("page.css").read_text("utf-8")
+    script = package.joinpath("page.js").read_text("utf-8")
     digest = b64encode(sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     noted = "".join(f"<p>{escape(note)}</p>" for note in notes)

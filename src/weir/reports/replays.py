@@ -63,16 +63,16 @@ def _time(value: float) -> str:
 
 
 COLUMNS = (
-    Metric("first start after", lambda of: of["first_start_wait_mean_s"], _time),
-    Metric("completed after", lambda of: of["jct_mean_s"], _time),
-    Metric("delay", lambda of: of["delay_mean_s"], _time),
-    Metric("delay, 99\u00a0%", lambda of: of["delay_p99_s"], _time),
-    Metric("GPUs allocated", lambda of: of["allocation"], _percent, False),
-    Metric("wait for own quota", lambda of: of["entitled"]["wait_mean_s"], _time),
-    Metric("longer than a minute", lambda of: of["entitled"]["over_60s"], number),
-    Metric("off fair shares, by hour", lambda of: of["fairness"]["deviation_by_hour"], _percent),
-    Metric("preemptions", lambda of: of["preemptions"], number, None),
-    Metric("GPU hours lost", lambda of: of["lost_gpu_hours"], number, None),
+    Metric("first start after", lambda numbers: numbers["first_start_wait_mean_s"], _time),
+    Metric("completed after", lambda numbers: numbers["jct_mean_s"], _time),
+    Metric("delay", lambda numbers: numbers["delay_mean_s"], _time),
+    Metric("delay, 99\u00a0%", lambda numbers: numbers["delay_p99_s"], _time),
+    Metric("GPUs allocated", lambda numbers: numbers["allocation"], _percent, False),
+    Metric("wait for own quota", lambda numbers: numbers["entitled"]["wait_mean_s"], _time),
+    Metric("longer than a minute", lambda numbers: numbers["entitled"]["over_60s"], number),
+    Metric("off fair shares, by hour", lambda numbers: numbers["fairness"]["deviation_by_hour"], _percent),
+    Metric("preemptions", lambda numbers: numbers["preemptions"], number, None),
+    Metric("GPU hours lost", lambda numbers: numbers["lost_gpu_hours"], number, None),
 )
 COMPARED = (
     "Means over jobs; the best of each in green. Delay is a job's time beyond its own run time. Wait for "
@@ -85,7 +85,7 @@ COMPARED = (
 def replays_page(subject: Subject, runs: Sequence[Run]) -> str:
     """Return the page."""
     teams = _teams(subject, runs)
-    colours = {team: f"var(--team-{at % TEAM_COLOURS})" for at, team in enumerate(teams)}
+    colours = {team: f"var(--team-{index % TEAM_COLOURS})" for index, team in enumerate(teams)}
     sections = [
         _section("The runs compared", _compared(runs), COMPARED),
         _section(
@@ -119,13 +119,13 @@ def _section(title: str, body: str, says: str) -> str:
     return f'<section><h2>{escape(title)}</h2><p class="says">{escape(says)}</p>{body}</section>'
 
 
-def _run_colour(at: int, runs: int) -> str:
+def _run_colour(index: int, runs: int) -> str:
     """Return the colour of a run: the last one has a colour, the others are grey."""
-    return "var(--run-1)" if runs == 1 else f"var(--run-{at % RUN_COLOURS})"
+    return "var(--run-1)" if runs == 1 else f"var(--run-{index % RUN_COLOURS})"
 
 
 def _run_key(runs: Sequence[Run]) -> str:
-    return key([(run.name, _run_colour(at, len(runs))) for at, run in enumerate(runs)])
+    return key([(run.name, _run_colour(index, len(runs))) for index, run in enumerate(runs)])
 
 
 def _teams(subject: Subject, runs: Sequence[Run]) -> list[str]:
@@ -143,11 +143,11 @@ def _table(heads: Sequence[str], rows: Sequence[str]) -> str:
 def _compared(runs: Sequence[Run]) -> str:
     best = {column.name: _best(column, runs) for column in COLUMNS}
     rows = []
-    for at, run in enumerate(runs):
+    for index, run in enumerate(runs):
         cells = "".join(
             _cell(column.written(column.of(run.numbers)), run in best[column.name]) for column in COLUMNS
         )
-        dot = f'<i style="background:{_run_colour(at, len(runs))}"></i>'
+        dot = f'<i style="background:{_run_colour(index, len(runs))}"></i>'
         rows.append(f"<tr><th>{dot}{escape(run.name)}</th>{cells}</tr>")
     return _table(["", *(column.name for column in COLUMNS)], rows)
 
@@ -190,8 +190,8 @@ def _by_team(subject: Subject, runs: Sequence[Run], teams: Sequence[str]) -> str
     for team in teams[:TEAMS_APART]:
         quota = subject.quotas.get(team)
         curves = [
-            Curve(run.name, _run_colour(at, len(runs)), run.allocated[team])
-            for at, run in enumerate(runs)
+            Curve(run.name, _run_colour(index, len(runs)), run.allocated[team])
+            for index, run in enumerate(runs)
             if team in run.allocated
         ]
         drawn = lines(
@@ -210,29 +210,29 @@ def _by_team(subject: Subject, runs: Sequence[Run], teams: Sequence[str]) -> str
 
 def _waiting(runs: Sequence[Run]) -> str:
     curves = [
-        Curve(run.name, _run_colour(at, len(runs)), _summed(run.waiting, run.span.intervals))
-        for at, run in enumerate(runs)
+        Curve(run.name, _run_colour(index, len(runs)), _summed(run.waiting, run.span.intervals))
+        for index, run in enumerate(runs)
     ]
     return _wide(lines(curves, runs[0].span, size=WIDE, label="GPUs waited for", unit="GPUs", wash=True))
 
 
 def _summed(parts: Mapping[str, Sequence[float]], intervals: int) -> list[float]:
-    return [sum(values[at] for values in parts.values()) for at in range(intervals)]
+    return [sum(values[index] for values in parts.values()) for index in range(intervals)]
 
 
 def _delays(runs: Sequence[Run]) -> str:
     """Return the chart of delays, on an axis with evenly spaced marks from seconds to days."""
     bounds: list[tuple[float, float]] = []
-    for at, (low, high) in enumerate(pairwise(_DELAY_MARKS_S)):
-        bounds += [(at + part / 12, low + (high - low) * part / 12) for part in range(12)]
+    for index, (low, high) in enumerate(pairwise(_DELAY_MARKS_S)):
+        bounds += [(index + part / 12, low + (high - low) * part / 12) for part in range(12)]
     bounds.append((len(_DELAY_MARKS_S) - 1.0, float(_DELAY_MARKS_S[-1])))
     curves = []
-    for at, run in enumerate(runs):
+    for index, run in enumerate(runs):
         shares = share_points(run.delays_s, [seconds + 0.5 for _, seconds in bounds])
         points = [(position, share) for (position, _), share in zip(bounds, shares, strict=True)]
-        curves.append((run.name, _run_colour(at, len(runs)), points))
+        curves.append((run.name, _run_colour(index, len(runs)), points))
     names = ["none", *(span(seconds) for seconds in _DELAY_MARKS_S[1:])]
-    marked = [(float(at), name) for at, name in enumerate(names)]
+    marked = [(float(index), name) for index, name in enumerate(names)]
     return _wide(steps_up(curves, marked, size=WIDE, label="Share of jobs by delay"))
 
 
@@ -244,12 +244,12 @@ def _teams_table(runs: Sequence[Run], teams: Sequence[str]) -> str:
     rows = []
     for team in teams:
         of_runs = [run.numbers["by_project"].get(team) for run in runs]
-        jobs = next((of["jobs"] for of in of_runs if of), 0)
-        delays = [of["delay_mean_s"] if of else None for of in of_runs]
-        known = [delay for delay in delays if delay is not None]
-        apart = len({_time(delay) for delay in known}) > 1
+        jobs = next((numbers["jobs"] for numbers in of_runs if numbers), 0)
+        delays = [numbers["delay_mean_s"] if numbers else None for numbers in of_runs]
+        measured = [delay for delay in delays if delay is not None]
+        apart = len({_time(delay) for delay in measured}) > 1
         cells = "".join(
-            "<td></td>" if delay is None else _cell(_time(delay), apart and delay == min(known))
+            "<td></td>" if delay is None else _cell(_time(delay), apart and delay == min(measured))
             for delay in delays
         )
         rows.append(f"<tr><th>{escape(team)}</th><td>{number(jobs)}</td>{cells}</tr>")

@@ -43,7 +43,7 @@ def marks(high: float, about: int) -> list[float]:
     raw = high / about
     size = 10.0 ** floor(log10(raw)) if raw > 0 else 1.0
     step = next(size * step for step in (1, 2, 2.5, 5, 10) if size * step >= raw * (1 - 1e-9))
-    return [step * at for at in range(int(high / step + 1e-9) + 1)]
+    return [step * index for index in range(int(high / step + 1e-9) + 1)]
 
 
 def time_marks(low_s: float, high_s: float, about: int) -> list[tuple[float, str]]:
@@ -51,7 +51,9 @@ def time_marks(low_s: float, high_s: float, about: int) -> list[tuple[float, str
     wanted_s = max(1.0, (high_s - low_s) / about)
     step_s = next((step for step in _STEPS_S if step >= wanted_s), _STEPS_S[-1])
     first = ceil((low_s - 1e-6) / step_s)
-    return [(at * step_s, _moment(at * step_s, step_s)) for at in range(first, int(high_s // step_s) + 1)]
+    return [
+        (index * step_s, _moment(index * step_s, step_s)) for index in range(first, int(high_s // step_s) + 1)
+    ]
 
 
 def _moment(at_s: float, step_s: float) -> str:
@@ -73,7 +75,8 @@ def number(value: float) -> str:
 
 def thinned(values: Sequence[float], most: int) -> tuple[list[float], int]:
     """Return at most `most` values, each the mean of equally many neighbours, and their number."""
-    each = max(1, ceil(len(values) / most))
+    per_point = max(1, ceil(len(values) / most))
     return [
-        sum(part) / len(part) for part in (values[at : at + each] for at in range(0, len(values), each))
-    ], each
+        sum(part) / len(part)
+        for part in (values[start : start + per_point] for start in range(0, len(values), per_point))
+    ], per_point

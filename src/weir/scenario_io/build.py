@@ -49,8 +49,8 @@ def past_of(written: WorkloadEntry, submitted_s: float, placed: Placed) -> Workl
     """Return a workload's past."""
     started_s = submitted_s if written.started is None else written.started
     absent = [
-        (at, index)
-        for at, group in enumerate(written.pods)
+        (position, index)
+        for position, group in enumerate(written.pods)
         for index in dict.fromkeys(group.absent)
         if index < group.count
     ]
@@ -97,10 +97,13 @@ def queues_of(departments: Sequence[DepartmentEntry], projects: Sequence[Project
     """Return the quota tree: departments from the root down, then projects in the order of the file."""
     parents = {department.name: department.parent for department in departments}
     depths = _depths(parents)
-    order = sorted(range(len(departments)), key=lambda at: depths[departments[at].name])
-    gpus = _gpu_quotas([departments[at] for at in order], projects)
-    made = [_queue(departments[at], at, departments[at].parent, gpus) for at in order]
-    made += [_queue(each, len(departments) + at, each.department, gpus) for at, each in enumerate(projects)]
+    order = sorted(range(len(departments)), key=lambda index: depths[departments[index].name])
+    gpus = _gpu_quotas([departments[index] for index in order], projects)
+    made = [_queue(departments[index], index, departments[index].parent, gpus) for index in order]
+    made += [
+        _queue(project, len(departments) + index, project.department, gpus)
+        for index, project in enumerate(projects)
+    ]
     return tuple(made)
 
 
@@ -109,14 +112,14 @@ def _depths(parents: Mapping[str, str | None]) -> dict[str, int]:
     depths: dict[str, int] = {}
     for name in parents:
         path: list[str] = []
-        here: str | None = name
-        while here is not None and here not in depths:
-            path.append(here)
-            here = parents[here]
-        depth = -1 if here is None else depths[here]
-        for each in reversed(path):
+        current: str | None = name
+        while current is not None and current not in depths:
+            path.append(current)
+            current = parents[current]
+        depth = -1 if current is None else depths[current]
+        for department in reversed(path):
             depth += 1
-            depths[each] = depth
+            depths[department] = depth
     return depths
 
 
@@ -124,18 +127,20 @@ def _gpu_quotas(departments: Sequence[DepartmentEntry], projects: Sequence[Proje
     """Return the GPU quota of every queue; by default 0 for a project, the sum below for a department."""
     below: dict[str, int] = {}
     quotas: dict[str, int] = {}
-    leaves_first: list[tuple[QueueEntry, str | None]] = [(each, each.department) for each in projects]
-    leaves_first += [(each, each.parent) for each in reversed(departments)]
+    leaves_first: list[tuple[QueueEntry, str | None]] = [
+        (project, project.department) for project in projects
+    ]
+    leaves_first += [(department, department.parent) for department in reversed(departments)]
     for queue, above in leaves_first:
         stated = queue.quota.get(GPU)
-        mine = below.get(queue.name, 0) if stated is None else amount(GPU, stated)
-        quotas[queue.name] = mine = min(mine, UNLIMITED)
+        own = below.get(queue.name, 0) if stated is None else amount(GPU, stated)
+        quotas[queue.name] = own = min(own, UNLIMITED)
         if above is not None:
-            below[above] = below.get(above, 0) + mine
+            below[above] = below.get(above, 0) + own
     return quotas
 
 
-def _queue(written: QueueEntry, at: int, parent: str | None, gpus: Mapping[str, int]) -> Queue:
+def _queue(written: QueueEntry, index: int, parent: str | None, gpus: Mapping[str, int]) -> Queue:
     quota = _bounds(written.quota)
     if gpus[written.name] < UNLIMITED:
         quota = {GPU: gpus[written.name], **quota}
@@ -147,14 +152,14 @@ def _queue(written: QueueEntry, at: int, parent: str | None, gpus: Mapping[str, 
         limit=_bounds(written.limit),
         weight=dict(written.weight),
         priority=written.priority,
-        created_s=60.0 * at if written.created is None else written.created,
+        created_s=60.0 * index if written.created is None else written.created,
         times=_times(written.times) if isinstance(written, ProjectEntry) else QueueTimeLimits(),
         max_priority=written.max_priority if isinstance(written, ProjectEntry) else None,
         max_priority_of=dict(written.max_priority_of) if isinstance(written, ProjectEntry) else {},
         person_limits=_person_limits(written.person_limits)
         if isinstance(written, ProjectEntry)
         else PersonLimits(),
-        person_limits_of={user: _person_limits(each) for user, each in written.person_limits_of.items()}
+        person_limits_of={user: _person_limits(limits) for user, limits in written.person_limits_of.items()}
         if isinstance(written, ProjectEntry)
         else {},
         defaults=_defaults(written.defaults) if isinstance(written, ProjectEntry) else WorkloadDefaults(),
@@ -214,7 +219,8 @@ def request_of(group: PodsEntry) -> Request:
         node_selector=tuple(sorted(group.node_selector.items())),
         nodes=None if group.nodes is None else tuple(group.nodes),
         tolerations=tuple(
-            Toleration(each.key, each.operator, each.value, each.effect) for each in group.tolerations
+            Toleration(toleration.key, toleration.operator, toleration.value, toleration.effect)
+            for toleration in group.tolerations
         ),
         rules=_node_rules(group),
         marks=tuple(group.marks),
@@ -227,12 +233,18 @@ def request_of(group: PodsEntry) -> Request:
 
 def _node_rules(group: PodsEntry) -> tuple[NodeAffinityRule, ...]:
     must = [] if group.node_affinity is None else [NodeAffinityRule(_terms(group.node_affinity))]
-    return (*must, *(NodeAffinityRule(_terms(each.terms), each.weight) for each in group.preferred_nodes))
+    return (
+        *must,
+        *(NodeAffinityRule(_terms(preferred.terms), preferred.weight) for preferred in group.preferred_nodes),
+    )
 
 
 def _terms(written: Sequence[Sequence[ExpressionEntry]]) -> tuple[tuple[NodeExpression, ...], ...]:
     return tuple(
-        tuple(NodeExpression(each.key, each.operator, tuple(each.values)) for each in term)
+        tuple(
+            NodeExpression(expression.key, expression.operator, tuple(expression.values))
+            for expression in term
+        )
         for term in written
     )
 
@@ -240,18 +252,18 @@ def _terms(written: Sequence[Sequence[ExpressionEntry]]) -> tuple[tuple[NodeExpr
 def _pod_rules(group: PodsEntry) -> tuple[PodAffinityRule, ...]:
     return (
         *(
-            PodAffinityRule("affinity", each.mark, each.topology, each.weight or 0)
-            for each in group.pod_affinity
+            PodAffinityRule("affinity", rule.mark, rule.topology, rule.weight or 0)
+            for rule in group.pod_affinity
         ),
         *(
-            PodAffinityRule("anti_affinity", each.mark, each.topology, each.weight or 0)
-            for each in group.pod_anti_affinity
+            PodAffinityRule("anti_affinity", rule.mark, rule.topology, rule.weight or 0)
+            for rule in group.pod_anti_affinity
         ),
         *(
             PodAffinityRule(
-                "spread", each.mark, each.topology, each.weight or 0, each.max_skew, each.min_domains
+                "spread", rule.mark, rule.topology, rule.weight or 0, rule.max_skew, rule.min_domains
             )
-            for each in group.spread
+            for rule in group.spread
         ),
     )
 
@@ -266,8 +278,8 @@ def workload_of(written: WorkloadEntry, submitted: float) -> Workload:
         name=written.name,
         project=written.project,
         groups=tuple(
-            PodGroup(group_name(group, at), request_of(group), group.count, minimum(group), group.order)
-            for at, group in enumerate(written.pods)
+            PodGroup(group_name(group, index), request_of(group), group.count, minimum(group), group.order)
+            for index, group in enumerate(written.pods)
         ),
         min_pods=least if written.min_pods is None else written.min_pods,
         submitted_s=submitted,
@@ -286,9 +298,9 @@ def workload_of(written: WorkloadEntry, submitted: float) -> Workload:
     )
 
 
-def group_name(group: PodsEntry, at: int) -> str:
+def group_name(group: PodsEntry, index: int) -> str:
     """Return a group's name, or its position if it has none."""
-    return str(at) if group.name is None else group.name
+    return str(index) if group.name is None else group.name
 
 
 def expect_of(written: ExpectEntry) -> Expect:
@@ -297,8 +309,8 @@ def expect_of(written: ExpectEntry) -> Expect:
         cycles=written.cycles,
         stable=written.stable,
         max_evictions=written.max_evictions,
-        workloads={name: _expectation(each) for name, each in written.workloads.items()},
-        pods={name: _expectation(each) for name, each in written.pods.items()},
+        workloads={name: _expectation(expectation) for name, expectation in written.workloads.items()},
+        pods={name: _expectation(expectation) for name, expectation in written.pods.items()},
     )
 
 

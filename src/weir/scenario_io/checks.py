@@ -21,24 +21,24 @@ from weir.scenario_io.specs import (
 
 def check_partial(parts: PartialScenario, mistakes: Mistakes) -> None:
     """Report every part that contradicts itself."""
-    for at, node in parts.nodes.items():
-        _check_links(node, ("cluster", "nodes", at, "links"), mistakes)
-        _check_foreign(node, ("cluster", "nodes", at, "foreign_devices"), mistakes)
-        _check_outages(node, ("cluster", "nodes", at, "outages"), mistakes)
-    for at, department in parts.departments.items():
-        check_queue(department, ("departments", at), mistakes)
-    for at, project in parts.projects.items():
-        check_queue(project, ("projects", at), mistakes)
-    for (at, position), group in parts.groups.items():
-        check_group(group, ("workloads", at, "pods", position), mistakes)
+    for index, node in parts.nodes.items():
+        _check_links(node, ("cluster", "nodes", index, "links"), mistakes)
+        _check_foreign(node, ("cluster", "nodes", index, "foreign_devices"), mistakes)
+        _check_outages(node, ("cluster", "nodes", index, "outages"), mistakes)
+    for index, department in parts.departments.items():
+        check_queue(department, ("departments", index), mistakes)
+    for index, project in parts.projects.items():
+        check_queue(project, ("projects", index), mistakes)
+    for (index, position), group in parts.groups.items():
+        check_group(group, ("workloads", index, "pods", position), mistakes)
     total = len(parts.workloads)
-    for at, workload in parts.workloads.items():
-        check_workload(workload, submitted_s(workload, at, total), ("workloads", at), mistakes)
+    for index, workload in parts.workloads.items():
+        check_workload(workload, submitted_s(workload, index, total), ("workloads", index), mistakes)
 
 
-def submitted_s(workload: WorkloadEntry, at: int, total: int) -> float:
+def submitted_s(workload: WorkloadEntry, index: int, total: int) -> float:
     """Return a workload's time of submission; by default a minute after the previous one in the file."""
-    return workload.submitted if workload.submitted is not None else -60.0 * (total - at)
+    return workload.submitted if workload.submitted is not None else -60.0 * (total - index)
 
 
 def minimum(group: PodsEntry) -> int:
@@ -47,33 +47,33 @@ def minimum(group: PodsEntry) -> int:
 
 
 def _check_links(node: NodeEntry, path: Path, mistakes: Mistakes) -> None:
-    for at, link in enumerate(node.links):
+    for index, link in enumerate(node.links):
         for position, device in enumerate(link):
-            here = (*path, at, position)
+            device_path = (*path, index, position)
             if device >= node.gpus:
-                mistakes.at(here, f"links: there is no device {device}; {_devices_of(node)}")
+                mistakes.at(device_path, f"links: there is no device {device}; {_devices_of(node)}")
             elif device in link[:position]:
-                mistakes.at(here, f"links: device {device} is named twice in one link; name it once")
+                mistakes.at(device_path, f"links: device {device} is named twice in one link; name it once")
 
 
 def _check_foreign(node: NodeEntry, path: Path, mistakes: Mistakes) -> None:
-    for at, device in enumerate(node.foreign_devices):
+    for index, device in enumerate(node.foreign_devices):
         if device >= node.gpus:
             right = _devices_of(node, "foreign_devices")
-            mistakes.at((*path, at), f"foreign_devices: there is no device {device}; {right}")
-        elif device in node.foreign_devices[:at]:
-            mistakes.at((*path, at), f"foreign_devices: device {device} is named twice; name it once")
+            mistakes.at((*path, index), f"foreign_devices: there is no device {device}; {right}")
+        elif device in node.foreign_devices[:index]:
+            mistakes.at((*path, index), f"foreign_devices: device {device} is named twice; name it once")
 
 
 def _check_outages(node: NodeEntry, path: Path, mistakes: Mistakes) -> None:
-    for at, outage in enumerate(node.outages):
+    for index, outage in enumerate(node.outages):
         if outage.ends is not None and outage.ends <= outage.begins:
             text = "ends: the outage would end before it begins; write a later time"
-            mistakes.at((*path, at, "ends"), text)
+            mistakes.at((*path, index, "ends"), text)
         for position, device in enumerate(outage.gpus or ()):
             if device >= node.gpus:
                 text = f"gpus: there is no device {device}; {_devices_of(node, 'gpus')}"
-                mistakes.at((*path, at, "gpus", position), text)
+                mistakes.at((*path, index, "gpus", position), text)
 
 
 def _devices_of(node: NodeEntry, key: str = "links") -> str:
@@ -117,28 +117,28 @@ def check_group(group: GroupEntry, path: Path, mistakes: Mistakes) -> None:
         most = f"write at most {group.count}, or raise count"
         text = f"placed: lists {len(group.placed)} pods of {group.count}; {most}"
         mistakes.at((*path, "placed"), text)
-    for at, toleration in enumerate(group.tolerations):
-        _check_toleration(toleration, (*path, "tolerations", at), mistakes)
+    for index, toleration in enumerate(group.tolerations):
+        _check_toleration(toleration, (*path, "tolerations", index), mistakes)
     _check_rules(group, path, mistakes)
 
 
 def _check_rules(group: PodsEntry, path: Path, mistakes: Mistakes) -> None:
-    terms = [((*path, "node_affinity", at), term) for at, term in enumerate(group.node_affinity or ())]
+    terms = [((*path, "node_affinity", index), term) for index, term in enumerate(group.node_affinity or ())]
     for position, wish in enumerate(group.preferred_nodes):
-        here = (*path, "preferred_nodes", position, "terms")
-        terms += [((*here, at), term) for at, term in enumerate(wish.terms)]
-    for here, term in terms:
-        for at, expression in enumerate(term):
-            _check_expression(expression, (*here, at), mistakes)
+        term_path = (*path, "preferred_nodes", position, "terms")
+        terms += [((*term_path, index), term) for index, term in enumerate(wish.terms)]
+    for term_path, term in terms:
+        for index, expression in enumerate(term):
+            _check_expression(expression, (*term_path, index), mistakes)
     seen: set[str] = set()
-    for at, mark in enumerate(group.marks):
+    for index, mark in enumerate(group.marks):
         if mark in seen:
-            mistakes.at((*path, "marks", at), f"marks: {mark} is named twice; name it once")
+            mistakes.at((*path, "marks", index), f"marks: {mark} is named twice; name it once")
         seen.add(mark)
-    for at, spread in enumerate(group.spread):
+    for index, spread in enumerate(group.spread):
         if spread.weight is not None and spread.min_domains > 1:
             text = "min_domains goes with a spread that must hold; leave it out, or leave out weight"
-            mistakes.at((*path, "spread", at, "min_domains"), text)
+            mistakes.at((*path, "spread", index, "min_domains"), text)
 
 
 def _check_expression(expression: ExpressionEntry, path: Path, mistakes: Mistakes) -> None:

@@ -128,9 +128,9 @@ def _syntax(text: str, error: Exception) -> tuple[int, str]:
     if isinstance(error, yaml.reader.ReaderError):
         # The position is in bytes or characters, depending on the reader; the character decides.
         odd = error.character if isinstance(error.character, str) else chr(error.character)
-        at = text.find(odd)
+        offset = text.find(odd)
         return LineCounter(text).of(
-            max(at, 0)
+            max(offset, 0)
         ), f"has the character {odd!r}; leave it out, or write it as an escape"
     if isinstance(error, UnicodeEncodeError):
         return LineCounter(text).of(
@@ -201,13 +201,13 @@ class _YamlReader:
         self.stack.append(_Frame({} if mapping else [], line, event.anchor))
 
     def _alias(self, anchor: str, line: int) -> None:
-        known = self.anchors.get(anchor)
-        if known is None:
+        anchored = self.anchors.get(anchor)
+        if anchored is None:
             self.mistakes.on(
                 line, f"*{anchor} stands for nothing complete; write &{anchor} before a value above it"
             )
-            known = (None, line, 1)
-        value, spot, size = known
+            anchored = (None, line, 1)
+        value, spot, size = anchored
         self.repeated += size
         if self.repeated > REPEATED_MAX:
             self._stop(line, f"references repeat more than {REPEATED_MAX} values; write them out")
@@ -251,9 +251,9 @@ class _YamlReader:
             assert isinstance(top.branch.below, list)
             top.branch.below.append(spot)
         elif not top.key_line:
-            at = line or (spot if isinstance(spot, int) else spot.line)
-            self.mistakes.on(at, "a key is a list, a mapping or a reference; write a word")
-            top.key, top.key_line = None, at
+            key_line = line or (spot if isinstance(spot, int) else spot.line)
+            self.mistakes.on(key_line, "a key is a list, a mapping or a reference; write a word")
+            top.key, top.key_line = None, key_line
         else:
             if top.key is not None:
                 assert isinstance(top.branch.below, dict)

@@ -37,14 +37,14 @@ def validated(model: type[Form], body: Any, mistakes: Mistakes) -> Form:
     Raises:
         InvalidFile: the file has mistakes, with all of them.
     """
-    found = None
+    parsed = None
     try:
-        found = model.model_validate(body)
+        parsed = model.model_validate(body)
     except ValidationError as error:
         add_errors(error, model, mistakes)
     mistakes.refuse_if_any()
-    assert found is not None, "a refused body has mistakes"
-    return found
+    assert parsed is not None, "a refused body has mistakes"
+    return parsed
 
 
 def parameter_error(detail: Mapping[str, Any], name: str) -> str:
@@ -60,25 +60,25 @@ def parameter_error(detail: Mapping[str, Any], name: str) -> str:
     return f"{name}: {shown(written)} can't be used; {str(detail['msg']).lower()}"
 
 
-def unknown_parameter(name: str, known: Sequence[str]) -> str:
+def unknown_parameter(name: str, allowed: Sequence[str]) -> str:
     """Return the error of a query parameter that a path doesn't take."""
-    return f"unknown parameter {shown(name)}; {nearest(name, known) if known else 'the path takes none'}"
+    return f"unknown parameter {shown(name)}; {nearest(name, allowed) if allowed else 'the path takes none'}"
 
 
-def suggest(word: str, known: Iterable[str], mistakes: Mistakes) -> str:
+def suggest(word: str, allowed: Iterable[str], mistakes: Mistakes) -> str:
     """Return the nearest known name for the first mistakes of a file, else the list of known names.
 
     A comparison costs far more than the rest of a mistake, and the input chooses how many there are.
     """
     if not mistakes.suggestions_left:
-        return _listed(list(known))
+        return _listed(list(allowed))
     mistakes.suggestions_left -= 1
-    return nearest(word, known)
+    return nearest(word, allowed)
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, allowed: Iterable[str]) -> str:
     """Return the correction of an unknown word: the nearest known one, or a list of them."""
-    names = list(known)
+    names = list(allowed)
     close: list[str] = []
     if len(word) <= _COMPARED_LENGTH_MAX:
         close = get_close_matches(word, names[:_COMPARED_NAMES_MAX], n=1)
@@ -136,9 +136,11 @@ def _words(detail: ErrorDetails, model: type[BaseModel], where: Path, mistakes: 
 
 def _sentence(kind: str, written: Any, context: Mapping[str, Any]) -> str:
     """Return the mistake in a value, and the correction."""
-    found = _SAID[kind]
+    template = _SAID[kind]
     return (
-        found.format(shown=shown(written), **context) if isinstance(found, str) else found(written, context)
+        template.format(shown=shown(written), **context)
+        if isinstance(template, str)
+        else template(written, context)
     )
 
 
@@ -149,17 +151,21 @@ def _brief(key: str) -> str:
 
 def _keys(model: type[BaseModel], where: Path) -> list[str]:
     """Return the known keys at a path of a model."""
-    here: Any = model
+    annotation: Any = model
     for step in where:
-        here = _bare(here)
-        if isinstance(here, type) and issubclass(here, BaseModel):
-            field = here.model_fields.get(str(step))
-            here = field.annotation if field is not None else None
+        annotation = _bare(annotation)
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            field = annotation.model_fields.get(str(step))
+            annotation = field.annotation if field is not None else None
         else:
-            arguments = [argument for argument in get_args(here) if argument is not Ellipsis]
-            here = arguments[-1] if arguments else None
-    here = _bare(here)
-    return list(here.model_fields) if isinstance(here, type) and issubclass(here, BaseModel) else []
+            arguments = [argument for argument in get_args(annotation) if argument is not Ellipsis]
+            annotation = arguments[-1] if arguments else None
+    annotation = _bare(annotation)
+    return (
+        list(annotation.model_fields)
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel)
+        else []
+    )
 
 
 def _bare(annotation: Any) -> Any:

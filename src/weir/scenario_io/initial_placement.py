@@ -52,26 +52,26 @@ def place_initial_pods(pods: list[InitialPod], mistakes: Mistakes) -> dict[str, 
     """Return the placement of all pods by workload; report those that don't fit."""
     floors: dict[str, _FreeCapacity] = {}
     chosen: dict[int, tuple[int, ...]] = {}
-    for at, pod in enumerate(pods):
+    for index, pod in enumerate(pods):
         floor = floors.get(pod.node.name) or floors.setdefault(pod.node.name, _floor(pod.node))
         _take_resources(pod, floor, mistakes)
         written_ = () if pod.request.devices == 0 and not pod.devices else pod.devices
         if written_ is not None and _are_devices(pod, written_, mistakes):
-            chosen[at] = written_
+            chosen[index] = written_
             _take_devices(pod, written_, floor, mistakes)
-    for at, pod in enumerate(pods):
-        if pod.devices is None and at not in chosen:
-            chosen[at] = _lowest(pod, floors[pod.node.name], mistakes)
+    for index, pod in enumerate(pods):
+        if pod.devices is None and index not in chosen:
+            chosen[index] = _lowest(pod, floors[pod.node.name], mistakes)
     placed: defaultdict[str, dict[tuple[int, int], tuple[str, tuple[int, ...]]]] = defaultdict(dict)
-    for at, pod in enumerate(pods):
-        if at in chosen:
-            placed[pod.workload][pod.group, pod.index] = pod.node.name, chosen[at]
+    for index, pod in enumerate(pods):
+        if index in chosen:
+            placed[pod.workload][pod.group, pod.index] = pod.node.name, chosen[index]
     return {**placed}
 
 
 def _floor(node: Node) -> _FreeCapacity:
     floor = _FreeCapacity(dict(node.capacity), [_Device(memory=node.gpu_memory) for _ in range(node.gpus)])
-    for device in [each for each in node.foreign_devices if each < node.gpus]:
+    for device in [index for index in node.foreign_devices if index < node.gpus]:
         floor.devices[device].first = "work of others"
         floor.devices[device].whole = True
     return floor
@@ -94,24 +94,24 @@ def _take_resources(pod: InitialPod, floor: _FreeCapacity, mistakes: Mistakes) -
 
 def _are_devices(pod: InitialPod, devices: tuple[int, ...], mistakes: Mistakes) -> bool:
     """Return True if a pod's devices are on its node, distinct, and as many as requested."""
-    node, asked, here = pod.node, pod.request.devices, (*pod.path, "gpus")
+    node, asked, path = pod.node, pod.request.devices, (*pod.path, "gpus")
     if not _is_model(pod, mistakes):
         return False
     for position, device in enumerate(devices):
         if device >= node.gpus:
             right = f"write 0 to {node.gpus - 1}" if node.gpus else "place it on a node with gpus"
-            mistakes.at((*here, position), f"gpus: {node.name} has no device {device}; {right}")
+            mistakes.at((*path, position), f"gpus: {node.name} has no device {device}; {right}")
             return False
         if device in devices[:position]:
             mistakes.at(
-                (*here, position), f"gpus: device {device} is named twice; name {asked} different ones"
+                (*path, position), f"gpus: device {device} is named twice; name {asked} different ones"
             )
             return False
     if len(devices) != asked:
         text = (
             f"gpus: names {_count(len(devices), 'device', 'devices')}, its pod asks for {asked}; name {asked}"
         )
-        mistakes.at(here, text if asked else f"gpus: {pod.name} asks for no device; leave gpus out")
+        mistakes.at(path, text if asked else f"gpus: {pod.name} asks for no device; leave gpus out")
         return False
     return True
 
@@ -134,25 +134,27 @@ def _take_devices(
     share = request.share_on(node.gpu_memory)
     memory = request.memory_on(node.gpu_memory)
     for device in devices:
-        there = floor.devices[device]
+        device_state = floor.devices[device]
         trouble = ""
-        if there.first and (request.is_whole or there.whole):
-            trouble = f"{there.first} is on it" + (" and has the whole of it" if there.whole else "")
-        elif share > there.share:
-            has = written("gpu", max(there.share, 0))
+        if device_state.first and (request.is_whole or device_state.whole):
+            trouble = f"{device_state.first} is on it" + (
+                " and has the whole of it" if device_state.whole else ""
+            )
+        elif share > device_state.share:
+            has = written("gpu", max(device_state.share, 0))
             trouble = f"it needs {written('gpu', share)} of it, {has} is left"
-        elif memory > there.memory:
-            has = written(MEMORY, max(there.memory, 0))
+        elif memory > device_state.memory:
+            has = written(MEMORY, max(device_state.memory, 0))
             trouble = f"it needs {written(MEMORY, memory)} of its memory, {has} is left"
         if trouble:
             text = (
                 f"gpus: {pod.name} can't be on device {device} of {node.name}: {trouble}; name another device"
             )
             mistakes.at((*pod.path, "gpus"), text)
-        there.share -= share
-        there.memory -= memory
-        there.whole |= request.is_whole
-        there.first = there.first or pod.name
+        device_state.share -= share
+        device_state.memory -= memory
+        device_state.whole |= request.is_whole
+        device_state.first = device_state.first or pod.name
 
 
 def _lowest(pod: InitialPod, floor: _FreeCapacity, mistakes: Mistakes) -> tuple[int, ...]:
@@ -165,7 +167,7 @@ def _lowest(pod: InitialPod, floor: _FreeCapacity, mistakes: Mistakes) -> tuple[
         return ()
     if not _is_model(pod, mistakes):
         return ()
-    free = [at for at, device in enumerate(floor.devices) if not device.first]
+    free = [index for index, device in enumerate(floor.devices) if not device.first]
     if len(free) < asked:
         needed = _count(asked, "free device", "free devices")
         text = (
@@ -180,5 +182,5 @@ def _lowest(pod: InitialPod, floor: _FreeCapacity, mistakes: Mistakes) -> tuple[
     return devices
 
 
-def _count(number: int, one: str, more: str) -> str:
-    return f"{number} {one if number == 1 else more}"
+def _count(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"

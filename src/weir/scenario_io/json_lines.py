@@ -23,10 +23,10 @@ def read_json(text: str, mistakes: Mistakes) -> Any:
     """
     repeats = False
 
-    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+    def pairs(members: list[tuple[str, Any]]) -> dict[str, Any]:
         nonlocal repeats
         value: dict[str, Any] = {}
-        for key, below in found:
+        for key, below in members:
             repeats |= key in value
             value.setdefault(key, below)
         return value
@@ -60,11 +60,11 @@ def spots(text: str, mistakes: Mistakes | None) -> Spot:
                 first = stack[-1].keys[key[0]]
                 mistakes.on(key[1], f"{key[0]} is written twice, first on line {first}; keep one of them")
 
-    for found in _MARK.finditer(text):
-        mark = found[0]
+    for match in _MARK.finditer(text):
+        mark = match[0]
         if mark in ",:":
             continue
-        line = lines.of(found.start())
+        line = lines.of(match.start())
         if mark in "{[":
             branch = SourceBranch(line, {} if mark == "{" else [])
             stack.append(branch)
@@ -82,12 +82,12 @@ def spots(text: str, mistakes: Mistakes | None) -> Spot:
 
 def _tell_halves(text: str, mistakes: Mistakes) -> None:
     lines = LineCounter(text)
-    for found in re.finditer(r'"(?:[^"\\]|\\.)*"', text):
-        if _HALF.search(found[0]) and not json.loads(found[0]).isascii():
+    for match in re.finditer(r'"(?:[^"\\]|\\.)*"', text):
+        if _HALF.search(match[0]) and not json.loads(match[0]).isascii():
             try:
-                json.loads(found[0]).encode()
+                json.loads(match[0]).encode()
             except UnicodeEncodeError:
                 mistakes.on(
-                    lines.of(found.start()),
+                    lines.of(match.start()),
                     "has half of a surrogate pair (\\ud8..); write both halves, or the character",
                 )

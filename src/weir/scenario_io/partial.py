@@ -47,8 +47,8 @@ def read_partial(raw: Any, mistakes: Mistakes) -> PartialScenario:
         projects=dict(enumerate(whole.projects)),
         workloads=dict(enumerate(whole.workloads)),
         groups={
-            (at, position): group
-            for at, load in enumerate(whole.workloads)
+            (index, position): group
+            for index, load in enumerate(whole.workloads)
             for position, group in enumerate(load.pods)
         },
     )

@@ -71,8 +71,8 @@ def _nodes(parts: PartialScenario) -> list[Node]:
 
 def _stated(raw: Any, parts: PartialScenario, nodes: dict[str, Node]) -> Iterator[InitialPod]:
     """Yield the pods that already run and whose group and node are valid."""
-    for (at, position), group in parts.groups.items():
-        name = raw["workloads"][at].get("name")
+    for (workload_index, position), group in parts.groups.items():
+        name = raw["workloads"][workload_index].get("name")
         if not isinstance(name, str) or not group.placed or _contradicts(group):
             continue
         request = request_of(group)
@@ -88,7 +88,7 @@ def _stated(raw: Any, parts: PartialScenario, nodes: dict[str, Node]) -> Iterato
                 request=request,
                 node=node,
                 devices=None if place.gpus is None else tuple(place.gpus),
-                path=("workloads", at, "pods", position, "placed", index),
+                path=("workloads", workload_index, "pods", position, "placed", index),
             )
 
 
@@ -101,25 +101,27 @@ def _contradicts(group: GroupEntry) -> bool:
 
 def _made(whole: ScenarioEntry, nodes: list[Node], placed: Mapping[str, Placed], stem: str) -> Scenario:
     total = len(whole.workloads)
-    submitted = {each.name: submitted_s(each, at, total) for at, each in enumerate(whole.workloads)}
+    submitted = {load.name: submitted_s(load, index, total) for index, load in enumerate(whole.workloads)}
     pasts = {
-        each.name: past_of(each, submitted[each.name], placed.get(each.name, {})) for each in whole.workloads
+        load.name: past_of(load, submitted[load.name], placed.get(load.name, {})) for load in whole.workloads
     }
     return Scenario(
         name=stem if whole.name is None else whole.name,
         nodes=tuple(nodes),
-        topologies=tuple(Topology(each.name, tuple(each.levels)) for each in whole.cluster.topologies),
+        topologies=tuple(
+            Topology(topology.name, tuple(topology.levels)) for topology in whole.cluster.topologies
+        ),
         queues=queues_of(whole.departments, whole.projects),
-        workloads=tuple(workload_of(each, submitted[each.name]) for each in whole.workloads),
+        workloads=tuple(workload_of(load, submitted[load.name]) for load in whole.workloads),
         past={name: past for name, past in pasts.items() if past != WorkloadPast()},
         policy=whole.policy,
         tick_s=whole.tick,
         expect=expect_of(whole.expect),
-        budgets=tuple(DisruptionBudget(each.name, each.allowed) for each in whole.budgets),
+        budgets=tuple(DisruptionBudget(budget.name, budget.allowed) for budget in whole.budgets),
         protected={
-            (load.name, at): tuple(group.budgets)
+            (load.name, index): tuple(group.budgets)
             for load in whole.workloads
-            for at, group in enumerate(load.pods)
+            for index, group in enumerate(load.pods)
             if group.budgets
         },
     )

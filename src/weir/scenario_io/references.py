@@ -47,9 +47,9 @@ def entries(raw: Any, *path: Step) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Yield the mappings of a list with their paths."""
     for step in path:
         raw = raw.get(step) if isinstance(raw, dict) else None
-    for at, entry in enumerate(raw if isinstance(raw, list) else ()):
+    for index, entry in enumerate(raw if isinstance(raw, list) else ()):
         if isinstance(entry, dict):
-            yield (*path, at), entry
+            yield (*path, index), entry
 
 
 def word(entry: Any, key: str) -> str | None:
@@ -62,7 +62,7 @@ def words(entry: Any, key: str) -> list[tuple[int, str]]:
     """Return the texts of a list in a mapping with their positions."""
     value = entry.get(key) if isinstance(entry, dict) else None
     return (
-        [(at, text) for at, text in enumerate(value) if isinstance(text, str)]
+        [(index, text) for index, text in enumerate(value) if isinstance(text, str)]
         if isinstance(value, list)
         else []
     )
@@ -75,8 +75,8 @@ def check_names(raw: Any, mistakes: Mistakes) -> None:
     workloads = _named(raw, "workload", ("workloads",), mistakes)
     for path, topology in entries(raw, "cluster", "topologies"):
         levels = NameIndex("level")
-        for at, level in words(topology, "levels"):
-            levels.add(level, (*path, "levels", at), mistakes)
+        for index, level in words(topology, "levels"):
+            levels.add(level, (*path, "levels", index), mistakes)
     levels_of = {
         name: {level for _, level in words(entry, "levels")}
         for _, entry in entries(raw, "cluster", "topologies")
@@ -98,19 +98,21 @@ def expanded(name: str) -> list[str]:
     Raises:
         ValueError: the range is invalid; the message says what to write.
     """
-    found = _RANGE.search(name)
-    if found is None:
+    match = _RANGE.search(name)
+    if match is None:
         if "[" in name or "]" in name:
             raise ValueError(f"{name!r} has brackets that are no range; write one such as a100-[0-9]")
         return [name]
-    first, last = int(found[1]), int(found[2])
+    first, last = int(match[1]), int(match[2])
     if last < first:
-        raise ValueError(f"{found[0]} counts down; write [{found[2]}-{found[1]}]")
-    rest = expanded(name[found.end() :])
+        raise ValueError(f"{match[0]} counts down; write [{match[2]}-{match[1]}]")
+    rest = expanded(name[match.end() :])
     if (last - first + 1) * len(rest) > NODES_MAX:
         raise ValueError(f"{name!r} makes more than {NODES_MAX} nodes; write a smaller range")
-    width = len(found[1]) if found[1][0] == "0" else 0
-    return [f"{name[: found.start()]}{at:0{width}d}{end}" for at in range(first, last + 1) for end in rest]
+    width = len(match[1]) if match[1][0] == "0" else 0
+    return [
+        f"{name[: match.start()]}{number:0{width}d}{end}" for number in range(first, last + 1) for end in rest
+    ]
 
 
 def _nodes(raw: Any, mistakes: Mistakes) -> NameIndex:
@@ -122,28 +124,28 @@ def _nodes(raw: Any, mistakes: Mistakes) -> NameIndex:
         if name is None:
             continue
         try:
-            found = expanded(name)
+            node_names = expanded(name)
         except ValueError as error:
             names.complete = False
             mistakes.at((*path, "name"), f"name: {error}")
             continue
-        total += len(found)
+        total += len(node_names)
         if total > NODES_MAX:
             names.complete = False
             mistakes.at((*path, "name"), f"with this there are more than {NODES_MAX} nodes; write fewer")
             break
-        for each in found:
-            names.add(each, (*path, "name"), mistakes)
+        for node_name in node_names:
+            names.add(node_name, (*path, "name"), mistakes)
     return names
 
 
 def _named(raw: Any, noun: str, path: Path, mistakes: Mistakes) -> NameIndex:
     names = NameIndex(noun)
     names.complete = _all_named(raw, path)
-    for at, entry in entries(raw, *path):
+    for entry_path, entry in entries(raw, *path):
         name = word(entry, "name")
         if name is not None:
-            names.add(name, (*at, "name"), mistakes)
+            names.add(name, (*entry_path, "name"), mistakes)
     return names
 
 
@@ -169,8 +171,8 @@ def _queues(raw: Any, mistakes: Mistakes) -> tuple[NameIndex, NameIndex]:
         for path, entry in entries(raw, key):
             above = word(entry, link)
             if above is not None and above in projects.at and above not in departments.at:
-                known = nearest(above, departments.at)
-                mistakes.at((*path, link), f"{link}: {above} is a project, not a department; {known}")
+                correction = nearest(above, departments.at)
+                mistakes.at((*path, link), f"{link}: {above} is a project, not a department; {correction}")
             else:
                 departments.look_up(above, (*path, link), mistakes)
     _check_circles(raw, mistakes)
@@ -187,12 +189,12 @@ def _check_circles(raw: Any, mistakes: Mistakes) -> None:
     clear: set[str] = set()
     for name in above:
         seen: list[str] = []
-        here: str | None = name
-        while here is not None and here not in clear and here not in seen:
-            seen.append(here)
-            here = above.get(here)
-        if here in seen:
-            circle = seen[seen.index(here) :]
+        current: str | None = name
+        while current is not None and current not in clear and current not in seen:
+            seen.append(current)
+            current = above.get(current)
+        if current in seen:
+            circle = seen[seen.index(current) :]
             cycle = " in ".join([*circle, circle[0]])
             mistakes.at(paths[circle[0]], f"parent: {cycle} is a circle; leave out the parent of one of them")
         clear.update(seen)
@@ -211,13 +213,17 @@ def _project_of(
 
 
 def _topology_of(
-    workload: dict[str, Any], path: Path, known: NameIndex, levels_of: dict[str, set[str]], mistakes: Mistakes
+    workload: dict[str, Any],
+    path: Path,
+    topologies: NameIndex,
+    levels_of: dict[str, set[str]],
+    mistakes: Mistakes,
 ) -> None:
     asked = workload.get("topology")
     name = word(asked, "name")
     if name is None:
         return
-    known.look_up(name, (*path, "topology", "name"), mistakes)
+    topologies.look_up(name, (*path, "topology", "name"), mistakes)
     for key in ("required", "preferred"):
         level = word(asked, key)
         if level is not None and name in levels_of and level not in levels_of[name]:
@@ -229,35 +235,35 @@ def _topology_of(
 
 def _nodes_of(workload: dict[str, Any], path: Path, nodes: NameIndex, mistakes: Mistakes) -> None:
     groups = NameIndex("pod group")
-    for (_, at), group in entries(workload, "pods"):
-        here = (*path, "pods", at)
-        groups.add(word(group, "name") or str(at), (*here, "name"), mistakes)
+    for (_, index), group in entries(workload, "pods"):
+        group_path = (*path, "pods", index)
+        groups.add(word(group, "name") or str(index), (*group_path, "name"), mistakes)
         for position, name in words(group, "nodes"):
-            nodes.look_up(name, (*here, "nodes", position), mistakes)
+            nodes.look_up(name, (*group_path, "nodes", position), mistakes)
         for (_, pod), place in entries(group, "placed"):
-            nodes.look_up(word(place, "node"), (*here, "placed", pod, "node"), mistakes)
+            nodes.look_up(word(place, "node"), (*group_path, "placed", pod, "node"), mistakes)
 
 
 def _budgets_of(workload: dict[str, Any], path: Path, budgets: NameIndex, mistakes: Mistakes) -> None:
-    for (_, at), group in entries(workload, "pods"):
+    for (_, index), group in entries(workload, "pods"):
         for position, name in words(group, "budgets"):
-            budgets.look_up(name, (*path, "pods", at, "budgets", position), mistakes)
+            budgets.look_up(name, (*path, "pods", index, "budgets", position), mistakes)
 
 
 def _check_resources(raw: Any, mistakes: Mistakes) -> None:
     """Report quotas of resources that no node has, such as `gpus` for `gpu`."""
-    known = dict.fromkeys(_OWN_RESOURCES)
+    resources = dict.fromkeys(_OWN_RESOURCES)
     for _, node in entries(raw, "cluster", "nodes"):
-        known.update(dict.fromkeys(_keys(node.get("resources"))))
+        resources.update(dict.fromkeys(_keys(node.get("resources"))))
     for _, workload in entries(raw, "workloads"):
         for _, group in entries(workload, "pods"):
-            known.update(dict.fromkeys(_keys(group.get("resources"))))
+            resources.update(dict.fromkeys(_keys(group.get("resources"))))
     for kind in ("departments", "projects"):
         for path, queue in entries(raw, kind):
             for key in ("quota", "limit", "weight"):
                 for name in _keys(queue.get(key)):
-                    if name not in known and "/" not in name and not name.startswith(GPU_MODEL_PREFIX):
-                        correction = nearest(name, known)
+                    if name not in resources and "/" not in name and not name.startswith(GPU_MODEL_PREFIX):
+                        correction = nearest(name, resources)
                         mistakes.at((*path, key, name), f"{key}: nothing has a resource {name}; {correction}")
 
 
@@ -281,23 +287,23 @@ def _check_expected(raw: Any, nodes: NameIndex, workloads: NameIndex, mistakes: 
                 )
             expected = expect[kind][name]
             nodes.look_up(word(expected, "node"), (*path, "node"), mistakes)
-            for at, node in words(expected, "nodes"):
-                nodes.look_up(node, (*path, "nodes", at), mistakes)
+            for index, node in words(expected, "nodes"):
+                nodes.look_up(node, (*path, "nodes", index), mistakes)
             workloads.look_up(word(expected, "evicted_by"), (*path, "evicted_by"), mistakes)
 
 
 def _pods(raw: Any) -> dict[tuple[str, str], int] | None:
     """Return the number of pods of each group; None if a part can't be read."""
-    found = {}
+    counts = {}
     if not _all_named(raw, ("workloads",)):
         return None
     for _, workload in entries(raw, "workloads"):
-        for (_, at), group in entries(workload, "pods"):
+        for (_, index), group in entries(workload, "pods"):
             count = group.get("count", 1)
             if not isinstance(count, int):
                 return None
-            found[str(workload["name"]), word(group, "name") or str(at)] = count
-    return found
+            counts[str(workload["name"]), word(group, "name") or str(index)] = count
+    return counts
 
 
 def _is_pod(name: str, pods: dict[tuple[str, str], int]) -> bool:

@@ -121,8 +121,8 @@ def _gpus(written: Any) -> int:
         raise ValueError(f"{reprlib.repr(written)} is negative: write 0 or more")
     if milli > WHOLE_MILLI and milli % WHOLE_MILLI:
         whole = math.floor(milli / WHOLE_MILLI)
-        more = f"write {whole} or {whole + 1}, or a share below 1 of each of several devices"
-        raise ValueError(f"{written!r} is neither whole devices nor a share of one: {more}")
+        correction = f"write {whole} or {whole + 1}, or a share below 1 of each of several devices"
+        raise ValueError(f"{written!r} is neither whole devices nor a share of one: {correction}")
     if milli > DEVICES_MAX * WHOLE_MILLI:
         raise ValueError(f"{reprlib.repr(written)} is more than a node can have: write at most {DEVICES_MAX}")
     return whole_units(GPU, milli, written)
@@ -131,11 +131,11 @@ def _gpus(written: Any) -> int:
 def _bounds(written: dict[str, Written]) -> dict[str, Written]:
     """Check each amount in the unit of its resource; it stays as it is written."""
     wrong: list[InitErrorDetails] = []
-    for resource, each in written.items():
+    for resource, value in written.items():
         try:
-            amount(resource, each)
+            amount(resource, value)
         except ValueError as error:
-            wrong.append({"type": "value_error", "loc": (resource,), "input": each, "ctx": {"error": error}})
+            wrong.append({"type": "value_error", "loc": (resource,), "input": value, "ctx": {"error": error}})
     if wrong:
         raise ValidationError.from_exception_data("amounts", wrong)
     return written

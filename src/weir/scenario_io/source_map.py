@@ -33,19 +33,19 @@ Spot = SourceBranch | int
 def line_of(root: Spot, path: Sequence[Step]) -> int:
     """Return the line of a path, or of the last part of it that exists."""
     line = root if isinstance(root, int) else root.line
-    here = root
+    spot = root
     for step in path:
-        if isinstance(here, int):
+        if isinstance(spot, int):
             break
-        if isinstance(here.below, dict):
-            if not isinstance(step, str) or step not in here.below:
+        if isinstance(spot.below, dict):
+            if not isinstance(step, str) or step not in spot.below:
                 break
-            line, here = here.keys[step], here.below[step]
+            line, spot = spot.keys[step], spot.below[step]
         else:
-            if not isinstance(step, int) or not 0 <= step < len(here.below):
+            if not isinstance(step, int) or not 0 <= step < len(spot.below):
                 break
-            here = here.below[step]
-            line = here if isinstance(here, int) else here.line
+            spot = spot.below[step]
+            line = spot if isinstance(spot, int) else spot.line
     return line
 
 
@@ -54,10 +54,10 @@ class LineCounter:
 
     def __init__(self, text: str) -> None:
         self._starts = [0]
-        at = text.find("\n")
-        while at >= 0:
-            self._starts.append(at + 1)
-            at = text.find("\n", at + 1)
+        offset = text.find("\n")
+        while offset >= 0:
+            self._starts.append(offset + 1)
+            offset = text.find("\n", offset + 1)
 
     def of(self, position: int) -> int:
         """Return the line of a position, from 1."""
@@ -79,7 +79,9 @@ class Mistakes:
     def on(self, line: int, text: str) -> None:
         """Add a mistake on a line. Its text is shortened and escaped, so that it stays one line."""
         if not text.isprintable():
-            text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+            text = "".join(
+                character if character.isprintable() else ascii(character)[1:-1] for character in text
+            )
         if len(text) > _TEXT_LENGTH_MAX:
             text = f"{text[: _TEXT_LENGTH_MAX // 2]} ... {text[-_TEXT_LENGTH_MAX // 2 :]}"
         self._found.setdefault(Mistake(self.file, line, text))
@@ -105,10 +107,13 @@ class Mistakes:
         """
         if not self._found:
             return
-        found = sorted(self._found, key=lambda mistake: mistake.line)
-        left = max(0, len(found) - MISTAKES_MAX) + self.untold
+        mistakes = sorted(self._found, key=lambda mistake: mistake.line)
+        left = max(0, len(mistakes) - MISTAKES_MAX) + self.untold
         if left:
-            reported = found[:MISTAKES_MAX]
-            more = f"and {left} more mistakes; fix the ones above first"
-            found = [*reported, Mistake(self.file, found[min(len(found) - 1, MISTAKES_MAX)].line, more)]
-        raise InvalidFile(found)
+            reported = mistakes[:MISTAKES_MAX]
+            rest = f"and {left} more mistakes; fix the ones above first"
+            mistakes = [
+                *reported,
+                Mistake(self.file, mistakes[min(len(mistakes) - 1, MISTAKES_MAX)].line, rest),
+            ]
+        raise InvalidFile(mistakes)

@@ -64,7 +64,9 @@ def write_scenario(scenario: Scenario) -> str:
 
 def scenario_written(scenario: Scenario) -> dict[str, Any]:
     """Return the scenario as the values of its file."""
-    topologies = [{"name": each.name, "levels": list(each.levels)} for each in scenario.topologies]
+    topologies = [
+        {"name": topology.name, "levels": list(topology.levels)} for topology in scenario.topologies
+    ]
     nodes = [_node(node) for node in scenario.nodes]
     policy, expect = policy_written(scenario.policy), _expect(scenario.expect)
     return _stated(
@@ -75,7 +77,8 @@ def scenario_written(scenario: Scenario) -> dict[str, Any]:
             "departments": [_queue(queue) for queue in scenario.queues if not queue.is_project] or None,
             "projects": [_queue(queue) for queue in scenario.queues if queue.is_project] or None,
             "workloads": [_workload(workload, scenario) for workload in scenario.workloads] or None,
-            "budgets": [{"name": each.name, "allowed": each.allowed} for each in scenario.budgets] or None,
+            "budgets": [{"name": budget.name, "allowed": budget.allowed} for budget in scenario.budgets]
+            or None,
             "policy": policy or None,
             "expect": expect or None,
         }
@@ -89,9 +92,9 @@ def policy_written(policy: Policy) -> dict[str, Any]:
     return differs if policy.preset == DEFAULT_PRESET else {"preset": policy.preset, **differs}
 
 
-def _difference(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def _difference(own: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     differs = {}
-    for key, value in mine.items():
+    for key, value in own.items():
         if value == other[key]:
             continue
         both = isinstance(value, dict) and isinstance(other[key], dict)
@@ -152,7 +155,8 @@ def _node(node: Node) -> dict[str, Any]:
     further = {name: amount for name, amount in capacity.items() if name not in (CPU, MEMORY, PODS)}
     labels = {key: value for key, value in node.labels.items() if (key, value) != (HOSTNAME_LABEL, node.name)}
     taints = [
-        _stated({"key": each.key, "value": each.value or None, "effect": each.effect}) for each in node.taints
+        _stated({"key": taint.key, "value": taint.value or None, "effect": taint.effect})
+        for taint in node.taints
     ]
     return _stated(
         {
@@ -191,7 +195,7 @@ def _queue(queue: Queue) -> dict[str, Any]:
     quota = _bounds(queue.quota)
     if GPU not in quota:
         quota = {GPU: "unlimited", **quota}
-    weight = {name: int(each) if each == int(each) else each for name, each in queue.weight.items()}
+    weight = {name: int(value) if value == int(value) else value for name, value in queue.weight.items()}
     return _stated(
         {
             "name": queue.name,
@@ -206,7 +210,7 @@ def _queue(queue: Queue) -> dict[str, Any]:
             "max_priority_of": dict(queue.max_priority_of) or None,
             "person_limits": _person_limits(queue.person_limits),
             "person_limits_of": {
-                user: _person_limits(each) or {} for user, each in queue.person_limits_of.items()
+                user: _person_limits(limits) or {} for user, limits in queue.person_limits_of.items()
             }
             or None,
             "defaults": _defaults(queue.defaults),
@@ -250,7 +254,7 @@ def _person_limits(limits: PersonLimits) -> dict[str, Any] | None:
 
 
 def _times(times: QueueTimeLimits) -> dict[str, Any] | None:
-    values = {each.name.removesuffix("_s"): getattr(times, each.name) for each in fields(times)}
+    values = {field.name.removesuffix("_s"): getattr(times, field.name) for field in fields(times)}
     return _stated({name: _time_or_none(value) for name, value in values.items()}) or None
 
 
@@ -258,13 +262,13 @@ def _workload(workload: Workload, scenario: Scenario) -> dict[str, Any]:
     name, topology = workload.name, workload.topology
     past = scenario.past.get(name, WorkloadPast())
     groups = [
-        _group(each, at, past.placed, scenario.protected.get((name, at), ()))
-        for at, each in enumerate(workload.groups)
+        _group(group, group_index, past.placed, scenario.protected.get((name, group_index), ()))
+        for group_index, group in enumerate(workload.groups)
     ]
     started = past.started_s if past.placed else None
-    for at, index in past.absent:
-        groups[at].setdefault("absent", []).append(index)
-    asked = topology and _stated({each.name: getattr(topology, each.name) for each in fields(topology)})
+    for group_index, index in past.absent:
+        groups[group_index].setdefault("absent", []).append(index)
+    asked = topology and _stated({field.name: getattr(topology, field.name) for field in fields(topology)})
     return _stated(
         {
             "name": name,
@@ -292,12 +296,12 @@ def _workload(workload: Workload, scenario: Scenario) -> dict[str, Any]:
     )
 
 
-def _group(group: PodGroup, at: int, placed: Placed, budgets: Sequence[str]) -> dict[str, Any]:
-    last = max([index for position, index in placed if position == at], default=-1)
-    places = [_place(placed.get((at, index))) for index in range(last + 1)]
+def _group(group: PodGroup, group_index: int, placed: Placed, budgets: Sequence[str]) -> dict[str, Any]:
+    last = max([index for position, index in placed if position == group_index], default=-1)
+    places = [_place(placed.get((group_index, index))) for index in range(last + 1)]
     return _stated(
         {
-            "name": _unless(str(at), group.name),
+            "name": _unless(str(group_index), group.name),
             "count": _unless(1, group.count),
             "min": _unless(group.count, group.min),
             **_request(group.request),
@@ -317,7 +321,7 @@ def _place(place: tuple[str, tuple[int, ...]] | None) -> dict[str, Any] | None:
 
 def _request(request: Request) -> dict[str, Any]:
     gpus = request.devices if request.is_whole else _share(request.share_milli)
-    tolerations = [_toleration(each) for each in request.tolerations]
+    tolerations = [_toleration(toleration) for toleration in request.tolerations]
     return {
         "gpus": None if request.gpu_memory or not request.devices else gpus,
         "devices": request.devices if request.is_shared and request.devices > 1 else None,
@@ -354,14 +358,15 @@ def _expect(expect: Expect) -> dict[str, Any]:
             "cycles": _unless(default.cycles, expect.cycles),
             "stable": _unless(default.stable, expect.stable),
             "max_evictions": expect.max_evictions,
-            "workloads": {name: _expected(each) for name, each in expect.workloads.items()} or None,
-            "pods": {name: _expected(each) for name, each in expect.pods.items()} or None,
+            "workloads": {name: _expected(expectation) for name, expectation in expect.workloads.items()}
+            or None,
+            "pods": {name: _expected(expectation) for name, expectation in expect.pods.items()} or None,
         }
     )
 
 
 def _expected(expected: Expectation) -> dict[str, Any]:
-    values = {each.name: getattr(expected, each.name) for each in fields(expected)}
+    values = {field.name: getattr(expected, field.name) for field in fields(expected)}
     if expected.reason is not None:
         values["reason"] = expected.reason.value
     return _stated({key: list(value) if isinstance(value, tuple) else value for key, value in values.items()})

@@ -32,7 +32,7 @@ def _all_of(rules: list[Terms]) -> Terms:
 
 
 def _terms(terms: Terms) -> list[list[dict[str, Any]]]:
-    return [[_expression(each) for each in term] for term in terms]
+    return [[_expression(expression) for expression in term] for term in terms]
 
 
 def _expression(expression: NodeExpression) -> dict[str, Any]:

@@ -47,8 +47,10 @@ def _highest_priority(cluster: Cluster, name: str) -> int:
     """Return the highest priority of the work that a workload competes with in its project."""
     job = cluster.jobs[name]
     running = cluster.running.get(job.project, {}).values()
-    pending = [member for of in cluster.waiting_of.get(job.project, ()) for _, _, member in of.members]
-    return max([each.priority for each in (*running, *pending) if each is not job], default=job.priority)
+    pending = [
+        member for queued in cluster.waiting_of.get(job.project, ()) for _, _, member in queued.members
+    ]
+    return max([other.priority for other in (*running, *pending) if other is not job], default=job.priority)
 
 
 def with_class(trials: WhatIf, priorities: tuple[int, ...]) -> Iterator[Suggestion]:
@@ -62,7 +64,7 @@ def with_class(trials: WhatIf, priorities: tuple[int, ...]) -> Iterator[Suggesti
             for preemptible in {job.spec.preemptible, priority < PREEMPTIBLE_BELOW}
         ]
         outcome = outcomes[0]
-        if outcome is not None and all(each is not None for each in outcomes):
+        if outcome is not None and all(result is not None for result in outcomes):
             sentence = f"With priority {priority} instead of {job.spec.priority} {starts(outcome)}"
             yield suggestion(sentence, {"priority": priority}, outcome)
             return
@@ -84,8 +86,11 @@ def in_other_project(trials: WhatIf, projects: Sequence[str]) -> Iterator[Sugges
 def _over_quota_by(cluster: Cluster, projects: Sequence[str]) -> list[tuple[int, str]]:
     """Return the GPUs that projects hold beyond their quota, negative if some of it is left."""
     ledger = cluster.ledger
-    found = [(ledger.position[name], name) for name in projects if name in ledger.position]
-    return [(ledger.allocated[at][GPU_ROW] - ledger.quota[at][GPU_ROW], name) for at, name in found]
+    positions = [(ledger.position[name], name) for name in projects if name in ledger.position]
+    return [
+        (ledger.allocated[position][GPU_ROW] - ledger.quota[position][GPU_ROW], name)
+        for position, name in positions
+    ]
 
 
 def with_quota(trials: WhatIf) -> Iterator[Suggestion]:

@@ -106,17 +106,19 @@ def _relative(scenario: Scenario, now_s: float) -> Scenario:
     return replace(
         scenario,
         queues=tuple([replace(queue, created_s=queue.created_s - now_s) for queue in scenario.queues]),
-        workloads=tuple([replace(each, submitted_s=past(each.submitted_s)) for each in scenario.workloads]),
+        workloads=tuple(
+            [replace(workload, submitted_s=past(workload.submitted_s)) for workload in scenario.workloads]
+        ),
         past={
             name: replace(
-                each,
-                started_s=optional(each.started_s),
-                checkpointed_s=optional(each.checkpointed_s),
-                waits_since_s=optional(each.waits_since_s),
-                short_since_s=optional(each.short_since_s),
-                stopped_for=tuple([(by, past(at_s)) for by, at_s in each.stopped_for]),
+                job_past,
+                started_s=optional(job_past.started_s),
+                checkpointed_s=optional(job_past.checkpointed_s),
+                waits_since_s=optional(job_past.waits_since_s),
+                short_since_s=optional(job_past.short_since_s),
+                stopped_for=tuple([(by, past(at_s)) for by, at_s in job_past.stopped_for]),
             )
-            for name, each in scenario.past.items()
+            for name, job_past in scenario.past.items()
         },
     )
 

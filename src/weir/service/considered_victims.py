@@ -92,15 +92,15 @@ def _running_on(context: PreemptionContext, requester: Job, useful: Bools) -> It
 
 def _ways(context: PreemptionContext, rules: PreemptionRules) -> list[PreemptionWay]:
     """Return the kinds of preemption open to a requester, with the protections each may override."""
-    found: list[PreemptionWay] = []
+    ways: list[PreemptionWay] = []
     if not rules.job.can_preempt:
-        return found
+        return ways
     if context.cluster.unprotected:
-        found.append(PreemptionWay(PreemptionKind.IDLE))
+        ways.append(PreemptionWay(PreemptionKind.IDLE))
     if rules.any_reclaim:
         most = rules.protections.open_to(is_owner=rules.is_owner)[-1]
-        found.append(PreemptionWay(PreemptionKind.RECLAIM, most))
-    found.append(PreemptionWay(PreemptionKind.PREEMPT))
+        ways.append(PreemptionWay(PreemptionKind.RECLAIM, most))
+    ways.append(PreemptionWay(PreemptionKind.PREEMPT))
     if context.policy.consolidation.enabled:
-        found.append(PreemptionWay(PreemptionKind.CONSOLIDATE))
-    return found
+        ways.append(PreemptionWay(PreemptionKind.CONSOLIDATE))
+    return ways

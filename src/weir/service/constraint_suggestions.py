@@ -57,10 +57,10 @@ def without_constraint(trials: WhatIf) -> Iterator[Suggestion]:
     spec = trials.job.spec
     if len(spec.groups) != 1:
         return
-    for key, what, request in _variants(spec.groups[0].request):
+    for key, subject, request in _variants(spec.groups[0].request):
         outcome = trials.tried(with_request(spec, request))
         if outcome is not None:
-            yield suggestion(f"{what} {starts(outcome)}", {key: None}, outcome)
+            yield suggestion(f"{subject} {starts(outcome)}", {key: None}, outcome)
 
 
 def _variants(request: Request) -> Iterator[tuple[str, str, Request]]:

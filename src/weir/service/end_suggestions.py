@@ -47,14 +47,14 @@ def after_expected_ends(trials: WhatIf) -> Iterator[Suggestion]:
     ends = chain.from_iterable(_of_running(trials, expected))
     ending = nsmallest(_ENDING_SOON_MOST, ends, key=lambda end: (end.latest_s, end.name))
     low, high = 1, len(ending)
-    found = False
+    suffices = False
     while low <= high:
         middle = (low + high) // 2
         if trials.tried(job.spec, [end.name for end in ending[:middle]]) is not None:
-            high, found = middle - 1, True
+            high, suffices = middle - 1, True
         else:
             low = middle + 1
-    if found:
+    if suffices:
         needed = ending[:low]
         latest_s = max(now_s, *(end.latest_s for end in needed))
         ended = names_phrase([end.name for end in needed], "and")
@@ -106,9 +106,9 @@ def after_one_end(trials: WhatIf) -> Iterator[Suggestion]:
         for name, project in _near_in_size(trials, is_other):
             outcome = trials.tried(asked, [name])
             if outcome is not None:
-                of = f" of project {project}" if is_other else ""
+                suffix = f" of project {project}" if is_other else ""
                 yield suggestion(
-                    f"It would start {when(outcome)} if {name}{of} ended.", {"ended": name}, outcome
+                    f"It would start {when(outcome)} if {name}{suffix} ended.", {"ended": name}, outcome
                 )
                 break
 

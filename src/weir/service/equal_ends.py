@@ -45,23 +45,23 @@ def _devices(cluster: Cluster, pod: Pod) -> tuple[int, ...]:
     return () if is_any else pod.devices
 
 
-def _node_kind(cluster: Cluster, at: int) -> tuple[object, ...]:
+def _node_kind(cluster: Cluster, index: int) -> tuple[object, ...]:
     """Return all that distinguishes a node from others, but for its name."""
-    node, columns = cluster.nodes[at], cluster.free_capacity
+    node, columns = cluster.nodes[index], cluster.free_capacity
     if node is None or node.outages:
-        return (at,)
+        return (index,)
     residents = sorted(
         [
             (pod.job.project, pod.job.priority, pod.job.preemptible, pod.shape.id, pod.phase.value)
-            for pod in cluster.pods_on[at]
+            for pod in cluster.pods_on[index]
         ]
     )
     return (
         (node.gpus, node.gpu_memory, node.gpu_model, node.gpu_weight_milli, node.taints, node.links),
         tuple(sorted(node.capacity.items())),
         tuple(sorted((key, value) for key, value in node.labels.items() if key != _HOSTNAME)),
-        columns.free[:, at].tobytes(),
-        tuple(sorted(zip(columns.share[at].tolist(), columns.memory[at].tolist(), strict=True))),
-        columns.marks[:, at].tobytes(),
+        columns.free[:, index].tobytes(),
+        tuple(sorted(zip(columns.share[index].tolist(), columns.memory[index].tolist(), strict=True))),
+        columns.marks[:, index].tobytes(),
         tuple(residents),
     )

@@ -17,14 +17,14 @@ def idle_rules_row(
     """
     if not any(group.request.devices for group in spec.groups):
         return None
-    found = idle_rules(spec, QueueTimeLimits() if project is None else project.times, rules)
-    first_s = found.first_notice_s
+    times = idle_rules(spec, QueueTimeLimits() if project is None else project.times, rules)
+    first_s = times.first_notice_s
     if not can_suspend:
-        found = found.without_suspensions()
+        times = times.without_suspensions()
     row = IdleRulesRow(
         notice_s=first_s,
-        unprotect_s=found.unprotect_s,
-        suspend_s=found.suspend_s,
-        stop_s=found.stop_s,
+        unprotect_s=times.unprotect_s,
+        suspend_s=times.suspend_s,
+        stop_s=times.stop_s,
     )
     return None if row == IdleRulesRow() else row

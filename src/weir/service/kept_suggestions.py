@@ -92,10 +92,10 @@ class KeptSuggestions:
 
 def with_suggestions_found(answer: WhyAnswer, tried: SuggestionsFound | None) -> WhyAnswer:
     """Return an answer with the suggestions that were found; None: they aren't known yet."""
-    found = SuggestionsFound() if tried is None else tried
+    results = SuggestionsFound() if tried is None else tried
     update = {
-        "suggestions": list(found.found),
-        "untried": list(found.untried),
+        "suggestions": list(results.found),
+        "untried": list(results.untried),
         "unfinished": tried is None,
     }
     return answer.model_copy(update=update)

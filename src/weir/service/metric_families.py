@@ -33,11 +33,11 @@ class Histogram:
 
     def buckets(self) -> tuple[list[tuple[str, float]], float]:
         """Return the cumulative counts by upper bound, and the sum of all values."""
-        total, found = 0, []
+        total, buckets = 0, []
         for bound, count in zip((*map(str, self._bounds), "+Inf"), self._counts, strict=True):
             total += count
-            found.append((bound, float(total)))
-        return found, self._sum
+            buckets.append((bound, float(total)))
+        return buckets, self._sum
 
 
 def counter_family(
@@ -92,8 +92,8 @@ def queue_families(rows: Iterable[QueueRow]) -> Iterator[Metric]:
                 if resource not in SUFFIXES:
                     further.add_metric([row.name, row.kind, resource], amount)
         yield further
-    for what, help_text in (("pending", "Pending workloads."), ("running", "Running workloads.")):
-        family = GaugeMetricFamily(f"weir_queue_{what}_workloads", help_text, labels=["queue", "kind"])
+    for state, help_text in (("pending", "Pending workloads."), ("running", "Running workloads.")):
+        family = GaugeMetricFamily(f"weir_queue_{state}_workloads", help_text, labels=["queue", "kind"])
         for row in rows:
-            family.add_metric([row.name, row.kind], getattr(row, what))
+            family.add_metric([row.name, row.kind], getattr(row, state))
         yield family

@@ -45,7 +45,7 @@ def before_outages(trials: WhatIf) -> Iterator[Suggestion]:
 def _next_outages(cluster: Cluster, now_s: float) -> dict[float, tuple[str, Outage]]:
     """Return the outages that begin later, by their beginning, each with a node."""
     begins: dict[float, tuple[str, Outage]] = {}
-    nodes = [cluster.nodes[at] for at in cluster.outage_nodes]
+    nodes = [cluster.nodes[index] for index in cluster.outage_nodes]
     for node in [node for node in nodes if node is not None]:
         for outage in node.outages:
             if outage.from_s > now_s and not outage.is_over(now_s):

@@ -26,12 +26,12 @@ UPDATE_S, CLASSES_MIN = 0.05, 32
 """Time of an update, and the classes that it looks at in any case."""
 
 
-def explanation(found: Reason | None) -> Explanation | None:
+def explanation(reason: Reason | None) -> Explanation | None:
     """Return a reason as the API shows it; None without a reason."""
     return (
         None
-        if found is None
-        else Explanation(why=found.why.value, sentence=found.sentence, numbers=dict(found.numbers))
+        if reason is None
+        else Explanation(why=reason.why.value, sentence=reason.sentence, numbers=dict(reason.numbers))
     )
 
 
@@ -69,9 +69,9 @@ class PendingReasons:
         update = _Update(control, now_s)
         changed: list[str] = []
         until = perf_counter() + UPDATE_S
-        for count, of in enumerate(self._turns.take(self._left, _project), start=1):
-            del self._left[of]
-            changed += self._look(of, update, now_s)
+        for count, queued in enumerate(self._turns.take(self._left, _project), start=1):
+            del self._left[queued]
+            changed += self._look(queued, update, now_s)
             if count >= CLASSES_MIN and perf_counter() >= until:
                 break
         for job in (*cluster.nominated.values(), *cluster.stopping.values()):
@@ -86,14 +86,14 @@ class PendingReasons:
             self._shown.clear()
         self._changes = cluster.changes
         waiting = dict.fromkeys(cluster.waiting.values())
-        self._shown = {of: shown for of, shown in self._shown.items() if of in waiting}
-        fresh = (of for of in waiting if of not in self._shown)
+        self._shown = {queued: shown for queued, shown in self._shown.items() if queued in waiting}
+        fresh = (queued for queued in waiting if queued not in self._shown)
         self._left = dict.fromkeys((*fresh, *self._shown))
 
-    def _look(self, of: EquivalenceClass, update: "_Update", now_s: float) -> list[str]:
+    def _look(self, queued: EquivalenceClass, update: "_Update", now_s: float) -> list[str]:
         """Look at a class; return its members with another reason."""
-        refusal, touched = update.refusal_of(of), update.touched(of)
-        shown = self._shown.pop(of, None)
+        refusal, touched = update.refusal_of(queued), update.touched(queued)
+        shown = self._shown.pop(queued, None)
         changed: list[str] = []
         if (
             shown is None
@@ -102,10 +102,10 @@ class PendingReasons:
             or shown.touched != touched  # the class may have other members
             or now_s - shown.at_s >= REWORDED_AFTER_S
         ):
-            members = [job for _, _, job in of.members]
+            members = [job for _, _, job in queued.members]
             changed = self._show(members, update.explanation_of(members[0], refusal))
             shown = _Shown(refusal, touched, now_s)
-        self._shown[of] = shown
+        self._shown[queued] = shown
         return changed
 
     def _show(self, members: list[Job], why: Explanation | None) -> list[str]:
@@ -131,8 +131,8 @@ class PendingReasons:
         return changed
 
 
-def _project(of: EquivalenceClass) -> int:
-    return of.project
+def _project(queued: EquivalenceClass) -> int:
+    return queued.project
 
 
 class _Update:
@@ -153,17 +153,17 @@ class _Update:
             control.cluster, control.policy, self._now_s, control.cache, self._refusals
         )
 
-    def touched(self, of: EquivalenceClass) -> int:
+    def touched(self, queued: EquivalenceClass) -> int:
         """Return the number of changes of the usage of a class's project."""
-        return self._cluster.ledger.touched[of.project]
+        return self._cluster.ledger.touched[queued.project]
 
-    def refusal_of(self, of: EquivalenceClass) -> PendingRefusal | None:
+    def refusal_of(self, queued: EquivalenceClass) -> PendingRefusal | None:
         """Return the refusal of a class; None if its reason is another, or if it can't be found."""
-        first = of.first
+        first = queued.first
         if first.name in self._cluster.nominated or not first.is_ready:
             return None
         try:
-            return self._refusals.of_class(of)
+            return self._refusals.of_class(queued)
         except Exception as error:  # noqa: BLE001 - a reason is only for people: it must not stop the scheduler
             self._failed(first, error)
             return None
@@ -177,10 +177,10 @@ class _Update:
             return None
         if reason is None:
             return None
-        known = self._explained.get(id(reason))
-        if known is None:
-            known = self._explained[id(reason)] = reason, explanation(reason)
-        return known[1]
+        explained = self._explained.get(id(reason))
+        if explained is None:
+            explained = self._explained[id(reason)] = reason, explanation(reason)
+        return explained[1]
 
     def _failed(self, job: Job, error: Exception) -> None:
         self._control.forget_results()  # the exception may have left caches inconsistent

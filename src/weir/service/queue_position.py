@@ -14,14 +14,14 @@ def queue_position(cluster: Cluster, name: str) -> tuple[int | None, int]:
     if job is None:
         return None, 0
     classes = cluster.waiting_of.get(job.project, {})
-    pending = sum(len(of.members) for of in classes)
+    pending = sum(len(queued.members) for queued in classes)
     if job.waiting is None:
         return None, pending
-    mine, age, ahead = (-job.priority, job.waiting.step.standing), (job.submitted_s, job.name), 0
-    for of in classes:
-        rank = (-of.first.priority, of.step.standing)
-        if rank < mine:
-            ahead += len(of.members)
-        elif rank == mine:
-            ahead += bisect_left(of.members, age)  # members are in order of age and name
+    own, age, ahead = (-job.priority, job.waiting.step.standing), (job.submitted_s, job.name), 0
+    for queued in classes:
+        rank = (-queued.first.priority, queued.step.standing)
+        if rank < own:
+            ahead += len(queued.members)
+        elif rank == own:
+            ahead += bisect_left(queued.members, age)  # members are in order of age and name
     return 1 + ahead, pending

@@ -77,19 +77,19 @@ def queue_rows(
     runs, waits = _summed(cluster, running), _summed(cluster, pending)
     stopping = stopping_usage(cluster)
     warnings = quota_warnings(cluster)
-    found = {}
-    for at, queue in enumerate(ledger.queues):
-        if wanted is not None and at not in wanted:
+    rows = {}
+    for position, queue in enumerate(ledger.queues):
+        if wanted is not None and position not in wanted:
             continue
-        found[queue.name] = QueueRow.model_construct(
+        rows[queue.name] = QueueRow.model_construct(
             **_stated(queue),
-            allocated=_amounts(names, _with(ledger.allocated[at], stopping.get(at))),
-            share=_amounts(names, share[at]),
-            running=runs[at],
-            pending=waits[at],
+            allocated=_amounts(names, _with(ledger.allocated[position], stopping.get(position))),
+            share=_amounts(names, share[position]),
+            running=runs[position],
+            pending=waits[position],
             warnings=warnings.get(queue.name, []),
         )
-    return found
+    return rows
 
 
 def stopping_usage(cluster: Cluster) -> dict[int, dict[int, int]]:
@@ -99,8 +99,8 @@ def stopping_usage(cluster: Cluster) -> dict[int, dict[int, int]]:
     that is moved counts already, with its new place.
     """
     milli: dict[int, dict[int, int]] = {}
-    for at in cluster.releasing_on:
-        for pod in cluster.pods_on[at]:
+    for node in cluster.releasing_on:
+        for pod in cluster.pods_on[node]:
             if pod.phase is Phase.STOPPING and pod.nomination is None:
                 for queue in pod.job.path:
                     line = milli.setdefault(queue, {})
@@ -109,8 +109,8 @@ def stopping_usage(cluster: Cluster) -> dict[int, dict[int, int]]:
     return milli
 
 
-def _with(line: Sequence[int], more: Mapping[int, int] | None) -> Sequence[int]:
-    return line if not more else [amount + more.get(row, 0) for row, amount in enumerate(line)]
+def _with(line: Sequence[int], extra: Mapping[int, int] | None) -> Sequence[int]:
+    return line if not extra else [amount + extra.get(row, 0) for row, amount in enumerate(line)]
 
 
 def bare_queue_row(queue: Queue) -> QueueRow:
@@ -139,7 +139,7 @@ def _stated(queue: Queue) -> dict[str, Any]:
         "max_priority": queue.max_priority,
         "max_priority_of": dict(queue.max_priority_of),
         "person_limits": _limits(queue.person_limits),
-        "person_limits_of": {user: _limits(each) for user, each in queue.person_limits_of.items()},
+        "person_limits_of": {user: _limits(limits) for user, limits in queue.person_limits_of.items()},
         "defaults": _defaults(queue.defaults),
         "times": _times(queue),
     }
@@ -181,8 +181,8 @@ def _summed(cluster: Cluster, count_by_project: Mapping[str, int]) -> list[int]:
     ledger = cluster.ledger
     total = [0] * len(ledger.queues)
     for project, count in count_by_project.items():
-        at = ledger.position.get(project)
-        for queue in ledger.path[at] if at is not None else ():
+        position = ledger.position.get(project)
+        for queue in ledger.path[position] if position is not None else ():
             total[queue] += count
     return total
 
@@ -194,13 +194,13 @@ def node_rows(
 ) -> list[NodeRow]:
     """Return a row for every node, or for those at these positions, with the usage of its pods."""
     rows = []
-    for at in range(len(cluster.nodes)) if positions is None else positions:
-        node = cluster.nodes[at]
+    for position in range(len(cluster.nodes)) if positions is None else positions:
+        node = cluster.nodes[position]
         if node is None:
             continue
         device_milli: Counter[int] = Counter()
         on: dict[int, dict[str, None]] = {}
-        for pod in cluster.pods_on[at]:
+        for pod in cluster.pods_on[position]:
             milli = min(WHOLE_MILLI, pod.shape.share_on(node.gpu_memory))
             for device in pod.devices:
                 device_milli[device] += milli
@@ -226,7 +226,7 @@ def node_rows(
             for use in (seen.get((node.name, index), DeviceUtilization()),)
             if index not in node.foreign_devices or use.foreign or use.drained
         ]
-        allocated = _allocated(cluster, at, node.capacity)
+        allocated = _allocated(cluster, position, node.capacity)
         leaving = sum(device_milli[index] > 0 for index in node.foreign_devices)  # drained, and in use
         rows.append(
             NodeRow(
@@ -241,7 +241,7 @@ def node_rows(
                     **{name: plain_amount(name, value) for name, value in allocated.items()},
                 },
                 labels=dict(node.labels),
-                pods=sum(pod.phase in _HOLDING for pod in cluster.pods_on[at]),
+                pods=sum(pod.phase in _HOLDING for pod in cluster.pods_on[position]),
                 virtual=node.labels.get(VIRTUAL_LABEL) == "true",
                 state=_states(node),
             )
@@ -263,15 +263,15 @@ def outage_phrase(outage: Outage) -> str:
     return f"GPU{'' if len(outage.devices) == 1 else 's'} {indices}: {outage.sentence}"
 
 
-def _allocated(cluster: Cluster, at: int, capacity: Mapping[str, int]) -> dict[str, int]:
+def _allocated(cluster: Cluster, position: int, capacity: Mapping[str, int]) -> dict[str, int]:
     """Return the usage of a node besides devices; assumed requests fill it up at most."""
     reserved: Counter[str] = Counter()
     charged: Counter[str] = Counter()
-    for pod in cluster.pods_on[at]:
+    for pod in cluster.pods_on[position]:
         for needs, amounts in ((pod.shape.needs, reserved), (pod.shape.charges, charged)):
             for row, amount in needs:
                 amounts[cluster.rows.names[row]] += amount
-    return {name: min(each, max(reserved[name], capacity.get(name, 0))) for name, each in charged.items()}
+    return {name: min(charge, max(reserved[name], capacity.get(name, 0))) for name, charge in charged.items()}
 
 
 _HOLDING = (Phase.RUNNING, Phase.STOPPING)
@@ -279,9 +279,9 @@ _HOLDING = (Phase.RUNNING, Phase.STOPPING)
 
 def ancestor_rows(rows: Mapping[str, QueueRow], name: str) -> list[QueueRow]:
     """Return a queue and its ancestors."""
-    found = []
-    here: str | None = name
-    while here is not None and here in rows:
-        found.append(rows[here])
-        here = rows[here].parent
-    return found
+    ancestors = []
+    current: str | None = name
+    while current is not None and current in rows:
+        ancestors.append(rows[current])
+        current = rows[current].parent
+    return ancestors

@@ -33,7 +33,7 @@ class PreviewedChange:
 
 def _effects(sentences: Mapping[str, str], row_of: Callable[[str], WorkloadRow | None]) -> list[QuotaEffect]:
     first = list(sentences.items())[:QUOTA_EFFECTS_MAX]
-    found = ((name, sentence, row_of(name)) for name, sentence in first)
+    affected = ((name, sentence, row_of(name)) for name, sentence in first)
     return [
         QuotaEffect(
             workload=name,
@@ -43,7 +43,7 @@ def _effects(sentences: Mapping[str, str], row_of: Callable[[str], WorkloadRow |
             gpus=row.devices,
             sentence=sentence,
         )
-        for name, sentence, row in found
+        for name, sentence, row in affected
         if row is not None
     ]
 
@@ -53,11 +53,11 @@ def preview_queues(state: DecisionState, queues: Sequence[Queue]) -> PreviewedCh
     after = _with_queues(state, queues)
     before, changed = _decided(state, state.branch()), _decided(state, after)
     stops, starts = _stops(before), _starts(before)
-    known = {sentence for each in quota_warnings(state.cluster).values() for sentence in each}
+    earlier = {sentence for sentences in quota_warnings(state.cluster).values() for sentence in sentences}
     return PreviewedChange(
         {name: sentence for name, sentence in _stops(changed).items() if name not in stops},
         {name: sentence for name, sentence in _starts(changed).items() if name not in starts},
-        _new_warnings(after, known),
+        _new_warnings(after, earlier),
     )
 
 
@@ -91,20 +91,22 @@ def _decided(state: DecisionState, branched: Cluster) -> Plan:
 
 def _stops(plan: Plan) -> dict[str, str]:
     return {
-        each.pod.workload: f"{each.cause.sentence.rstrip('.')}." for each in plan.evictions if not each.moves
+        eviction.pod.workload: f"{eviction.cause.sentence.rstrip('.')}."
+        for eviction in plan.evictions
+        if not eviction.moves
     }
 
 
 def _starts(plan: Plan) -> dict[str, str]:
-    found = {place.pod.workload: "It starts at once." for place in plan.binds}
+    sentences = {place.pod.workload: "It starts at once." for place in plan.binds}
     for nominated in plan.nominations:
         names = nominated.freed_by
         have = "has" if len(names) == 1 else "have"
         when = f"once {', '.join(names)} {have} stopped" if names else "soon"
-        found.setdefault(nominated.workload, f"It starts {when}.")
-    return found
+        sentences.setdefault(nominated.workload, f"It starts {when}.")
+    return sentences
 
 
-def _new_warnings(cluster: Cluster, known: set[str]) -> list[str]:
-    found = (sentence for each in quota_warnings(cluster).values() for sentence in each)
-    return [sentence for sentence in dict.fromkeys(found) if sentence not in known]
+def _new_warnings(cluster: Cluster, earlier: set[str]) -> list[str]:
+    current = (sentence for sentences in quota_warnings(cluster).values() for sentence in sentences)
+    return [sentence for sentence in dict.fromkeys(current) if sentence not in earlier]

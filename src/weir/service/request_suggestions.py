@@ -28,8 +28,8 @@ def fewer_devices(trials: WhatIf, others_make: bool) -> Iterator[Suggestion]:
         )
         if outcome is not None:
             pods = f"{size} pods" if size > 1 else "1 pod"
-            what = "as its minimum " if elastic else ""
-            sentence = f"With {pods} {what}instead of {sum(trials.job.needed)} {starts(outcome)}"
+            as_minimum = "as its minimum " if elastic else ""
+            sentence = f"With {pods} {as_minimum}instead of {sum(trials.job.needed)} {starts(outcome)}"
             yield suggestion(sentence, {"pods": size}, outcome)
     if group.request.is_whole and group.request.devices > 1:
         size, outcome = _largest(
@@ -38,8 +38,8 @@ def fewer_devices(trials: WhatIf, others_make: bool) -> Iterator[Suggestion]:
             lambda devices: with_request(spec, replace(group.request, devices=devices)),
         )
         if outcome is not None:
-            each = " for each pod" if group.count > 1 else ""
-            less = f"With {gpus_phrase(size)} instead of {group.request.devices}{each}"
+            per_pod = " for each pod" if group.count > 1 else ""
+            less = f"With {gpus_phrase(size)} instead of {group.request.devices}{per_pod}"
             sentence = f"{less} {starts(outcome)}"
             yield suggestion(sentence, {"gpus": size}, outcome)
 
@@ -48,16 +48,16 @@ def _largest(
     trials: WhatIf, most: int, variant: Callable[[int], Workload]
 ) -> tuple[int, WhatIfOutcome | None]:
     """Return the largest size that starts, by bisection; smaller sizes start too."""
-    low, found = 0, None
+    low, best = 0, None
     high = most
     while low < high:
         middle = (low + high + 1) // 2
         outcome = trials.tried(variant(middle))
         if outcome is not None:
-            low, found = middle, outcome
+            low, best = middle, outcome
         else:
             high = middle - 1
-    return low, found
+    return low, best
 
 
 def as_share(trials: WhatIf) -> Iterator[Suggestion]:
@@ -71,9 +71,9 @@ def as_share(trials: WhatIf) -> Iterator[Suggestion]:
     if outcome is None:
         return  # a larger share can't start sooner
     for more_milli in larger:
-        found = trials.tried(with_request(spec, replace(request, share_milli=more_milli)))
-        if found is not None:
-            milli, outcome = more_milli, found
+        candidate = trials.tried(with_request(spec, replace(request, share_milli=more_milli)))
+        if candidate is not None:
+            milli, outcome = more_milli, candidate
             break
     share = milli / WHOLE_MILLI
     sentence = f"With a share of {share:g} of a device instead of a whole one {starts(outcome)}"

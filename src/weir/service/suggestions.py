@@ -63,14 +63,14 @@ def suggestions(ask: StateReader, name: str, possible: SuggestionOptions) -> Sug
     kinds: list[tuple[str, Suggest]] = (
         [("resuming it", _resumed)] if trials.job.held else list(_kinds(possible))
     )
-    found: list[Suggestion] = []
-    for at, (_, suggest) in enumerate(kinds):
+    results: list[Suggestion] = []
+    for index, (_, suggest) in enumerate(kinds):
         try:
-            for each in suggest(trials):
-                found.append(each)  # noqa: PERF402 - results before the limit of trials count
+            for result in suggest(trials):
+                results.append(result)  # noqa: PERF402 - results before the limit of trials count
         except WhatIfExhausted:
-            return SuggestionsFound(tuple(found), tuple([phrase for phrase, _ in kinds[at:]]))
-    return SuggestionsFound(tuple(found))
+            return SuggestionsFound(tuple(results), tuple([phrase for phrase, _ in kinds[index:]]))
+    return SuggestionsFound(tuple(results))
 
 
 def _kinds(possible: SuggestionOptions) -> Iterator[tuple[str, Suggest]]:

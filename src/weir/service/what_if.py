@@ -206,7 +206,9 @@ def _lost(
         if key.workload in stopped:
             pods.setdefault(key.workload, []).append(cluster.jobs[key.workload].pods[key.group][key.index])
     price, now_s = state.policy.price, state.now_s
-    lost = sum([lost_work(cluster.jobs[name], devices_of(of), price, now_s) for name, of in pods.items()])
+    lost = sum(
+        [lost_work(cluster.jobs[name], devices_of(evicted), price, now_s) for name, evicted in pods.items()]
+    )
     return lost, sum([restart_cost(cluster.jobs[name], price) for name in pods])
 
 

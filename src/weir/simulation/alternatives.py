@@ -39,7 +39,7 @@ class Alternative:
     @property
     def subject(self) -> str:
         """Return the changes as the subject of a sentence."""
-        gpus = sum(each.count * each.gpus for each in self.nodes)
+        gpus = sum(added.count * added.gpus for added in self.nodes)
         parts = [f"{gpus} more GPU{'' if gpus == 1 else 's'}"] if gpus else []
         parts += [f"a quota of {milli / WHOLE_MILLI:g} for {name}" for name, milli in self.quotas]
         parts += [f"policy {self.policy}"] if self.policy else []
@@ -50,7 +50,7 @@ class Alternative:
     def is_plural(self) -> bool:
         """Return True if the subject takes a plural verb."""
         changes = len(self.nodes) + len(self.quotas) + (self.policy is not None)
-        return changes > 1 or sum(each.count * each.gpus for each in self.nodes) > 1
+        return changes > 1 or sum(added.count * added.gpus for added in self.nodes) > 1
 
 
 def parse_nodes(text: str) -> AddedNodes:
@@ -59,12 +59,12 @@ def parse_nodes(text: str) -> AddedNodes:
     Raises:
         ValueError: it names none; the message says what to write.
     """
-    found = _NODES.fullmatch(text.strip())
-    if found is None or not 1 <= int(found[1]) <= NODES_MAX or not 1 <= int(found[2]) <= GPUS_MAX:
+    match = _NODES.fullmatch(text.strip())
+    if match is None or not 1 <= int(match[1]) <= NODES_MAX or not 1 <= int(match[2]) <= GPUS_MAX:
         raise ValueError(
             f"{text[:80]!r} names no nodes: write COUNTxGPUS or COUNTxGPUSxMODEL, as in 2x8xH100"
         )
-    return AddedNodes(int(found[1]), int(found[2]), found[3])
+    return AddedNodes(int(match[1]), int(match[2]), match[3])
 
 
 def parse_alternative(text: str) -> Alternative:
@@ -123,10 +123,10 @@ def _widened(queues: Sequence[Queue], scenario: Scenario) -> tuple[Queue, ...]:
     before = {queue.name: queue for queue in scenario.queues}
     gained: dict[str, int] = {}
     for queue in queues:
-        more = queue.quota.get(GPU, 0) - before[queue.name].quota.get(GPU, 0)
+        gain = queue.quota.get(GPU, 0) - before[queue.name].quota.get(GPU, 0)
         parent = queue.parent
-        while queue.is_project and more > 0 and parent is not None:
-            gained[parent] = gained.get(parent, 0) + more
+        while queue.is_project and gain > 0 and parent is not None:
+            gained[parent] = gained.get(parent, 0) + gain
             parent = before[parent].parent
     return tuple(
         replace(queue, quota={**queue.quota, GPU: queue.quota[GPU] + gained[queue.name]})
@@ -145,13 +145,13 @@ def _made(added: AddedNodes, nodes: Sequence[Node], begin: int) -> list[Node]:
     }
     return [
         Node(
-            name=f"added-{begin + at + 1}",
+            name=f"added-{begin + index + 1}",
             gpus=added.gpus,
             gpu_memory=like.gpu_memory,
             capacity=scaled,
             gpu_model=added.model or like.gpu_model,
-            labels={**like.labels, _HOSTNAME: f"added-{begin + at + 1}"},
+            labels={**like.labels, _HOSTNAME: f"added-{begin + index + 1}"},
             gpu_weight_milli=like.gpu_weight_milli,
         )
-        for at in range(added.count)
+        for index in range(added.count)
     ]

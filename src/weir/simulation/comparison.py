@@ -47,7 +47,7 @@ def replay_all(
     progress: Callable[[float], None] | None = None,
 ) -> list[ReplayedAlternative]:
     """Replay every variant with every seed. Equal seeds mean equal jobs."""
-    total, done, found = len(variants) * seeds, 0, []
+    total, done, replayed = len(variants) * seeds, 0, []
     for alternative, scenario, policy in variants:
         runs = []
         for seed in range(1, seeds + 1):
@@ -59,8 +59,8 @@ def replay_all(
 
             runs.append(replay(scenario, job_traces, policy, seed=seed, progress=told).numbers)
             done += 1
-        found.append(ReplayedAlternative(alternative, runs))
-    return found
+        replayed.append(ReplayedAlternative(alternative, runs))
+    return replayed
 
 
 def compared(replayed: Sequence[ReplayedAlternative]) -> Json:
@@ -69,7 +69,7 @@ def compared(replayed: Sequence[ReplayedAlternative]) -> Json:
     return {
         "jobs": base.runs[0]["jobs"],
         "seeds": len(base.runs),
-        "alternatives": [_alternative(each, base) for each in replayed],
+        "alternatives": [_alternative(variant, base) for variant in replayed],
         "verdict": verdict(replayed),
     }
 
@@ -81,29 +81,33 @@ def verdict(replayed: Sequence[ReplayedAlternative]) -> str:
         return "There is no alternative to compare."
     own = _spread(base, MEASURES[0][2])
     changes = [
-        (each, found)
-        for each in others
-        if (found := _spread(each, MEASURES[0][2])) is not None and own is not None and _differs(own, found)
+        (variant, spread)
+        for variant in others
+        if (spread := _spread(variant, MEASURES[0][2])) is not None
+        and own is not None
+        and _differs(own, spread)
     ]
-    changes.sort(key=lambda each: each[1]["mean"])
+    changes.sort(key=lambda change: change[1]["mean"])
     assert own is not None
-    for each, found in changes:
-        if found["mean"] < own["mean"] * (1 - _BETTER_BY):
-            return _sentence(each, "cut", "cuts", own["mean"], found["mean"])
-    for each, found in reversed(changes):
-        if found["mean"] > own["mean"] * (1 + _BETTER_BY):
-            return _sentence(each, "raise", "raises", own["mean"], found["mean"])
-    what = "No alternative changes" if len(others) > 1 else _says(others[0], "don't change", "doesn't change")
-    return f"{what} the mean wait ({_time(own['mean'])}) beyond the spread of {len(base.runs)} seeds."
+    for variant, spread in changes:
+        if spread["mean"] < own["mean"] * (1 - _BETTER_BY):
+            return _sentence(variant, "cut", "cuts", own["mean"], spread["mean"])
+    for variant, spread in reversed(changes):
+        if spread["mean"] > own["mean"] * (1 + _BETTER_BY):
+            return _sentence(variant, "raise", "raises", own["mean"], spread["mean"])
+    subject = (
+        "No alternative changes" if len(others) > 1 else _says(others[0], "don't change", "doesn't change")
+    )
+    return f"{subject} the mean wait ({_time(own['mean'])}) beyond the spread of {len(base.runs)} seeds."
 
 
-def _says(each: ReplayedAlternative, plural: str, singular: str) -> str:
-    assert each.alternative is not None
-    return f"{each.alternative.subject} {plural if each.alternative.is_plural else singular}"
+def _says(variant: ReplayedAlternative, plural: str, singular: str) -> str:
+    assert variant.alternative is not None
+    return f"{variant.alternative.subject} {plural if variant.alternative.is_plural else singular}"
 
 
-def _sentence(each: ReplayedAlternative, plural: str, singular: str, own: float, found: float) -> str:
-    return f"{_says(each, plural, singular)} the mean wait from {_time(own)} to {_time(found)}."
+def _sentence(variant: ReplayedAlternative, plural: str, singular: str, own: float, mean: float) -> str:
+    return f"{_says(variant, plural, singular)} the mean wait from {_time(own)} to {_time(mean)}."
 
 
 def _time(seconds: float) -> str:
@@ -111,51 +115,51 @@ def _time(seconds: float) -> str:
 
 
 def _value(numbers: Mapping[str, Any], path: Sequence[str]) -> float | None:
-    found: Any = numbers
+    value: Any = numbers
     for key in path:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return float(found) if isinstance(found, int | float) else None
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _spread(
-    each: ReplayedAlternative, path: Sequence[str], within: Sequence[str] = ()
+    variant: ReplayedAlternative, path: Sequence[str], within: Sequence[str] = ()
 ) -> dict[str, float] | None:
-    values = [value for run in each.runs if (value := _value(run, (*within, *path))) is not None]
+    values = [value for run in variant.runs if (value := _value(run, (*within, *path))) is not None]
     if not values:
         return None
     return {"mean": sum(values) / len(values), "low": min(values), "high": max(values)}
 
 
-def _differs(own: Mapping[str, float], found: Mapping[str, float]) -> bool:
+def _differs(own: Mapping[str, float], other: Mapping[str, float]) -> bool:
     """Return True if the values of all seeds of one lie apart from those of the other."""
-    return found["low"] > own["high"] or found["high"] < own["low"]
+    return other["low"] > own["high"] or other["high"] < own["low"]
 
 
 def _numbers(
-    each: ReplayedAlternative, base: ReplayedAlternative, keys: Sequence[str], within: Sequence[str] = ()
+    variant: ReplayedAlternative, base: ReplayedAlternative, keys: Sequence[str], within: Sequence[str] = ()
 ) -> dict[str, Json]:
-    found: dict[str, Json] = {}
+    numbers: dict[str, Json] = {}
     for key, words, path in MEASURES:
         if key not in keys:
             continue
-        own, here = _spread(base, path, within), _spread(each, path, within)
-        if own is not None and here is not None:
-            differs = each is not base and _differs(own, here)
-            found[key] = {
-                **here,
+        own, spread = _spread(base, path, within), _spread(variant, path, within)
+        if own is not None and spread is not None:
+            differs = variant is not base and _differs(own, spread)
+            numbers[key] = {
+                **spread,
                 "words": words,
-                "difference": here["mean"] - own["mean"] if differs else None,
+                "difference": spread["mean"] - own["mean"] if differs else None,
             }
-    return found
+    return numbers
 
 
-def _alternative(each: ReplayedAlternative, base: ReplayedAlternative) -> Json:
+def _alternative(variant: ReplayedAlternative, base: ReplayedAlternative) -> Json:
     projects = base.runs[0].get("by_project")
     assert isinstance(projects, Mapping)
     return {
-        "name": each.name,
-        "numbers": _numbers(each, base, [key for key, _, _ in MEASURES]),
+        "name": variant.name,
+        "numbers": _numbers(variant, base, [key for key, _, _ in MEASURES]),
         "by_project": {
-            name: _numbers(each, base, _OF_PROJECT, ("by_project", name)) for name in sorted(projects)
+            name: _numbers(variant, base, _OF_PROJECT, ("by_project", name)) for name in sorted(projects)
         },
     }

@@ -14,10 +14,10 @@ def budget_facts(scenario: Scenario) -> Iterator[BudgetSet | PodProtected]:
     for budget in scenario.budgets:
         yield BudgetSet(budget)
     for workload in scenario.workloads:
-        for at, group in enumerate(workload.groups):
-            names = scenario.protected.get((workload.name, at), ())
+        for position, group in enumerate(workload.groups):
+            names = scenario.protected.get((workload.name, position), ())
             for index in range(group.count if names else 0):
-                yield PodProtected(PodKey(workload.name, at, index), names)
+                yield PodProtected(PodKey(workload.name, position, index), names)
 
 
 class SimulatedBudgets:

@@ -40,10 +40,10 @@ class Fairness:
         shares: FairShares = FairShareTree(ledger).update(
             cluster.totals(), usage=[0.0] * len(ledger.queues), usage_k=0.0
         )
-        for at, queue in enumerate(ledger.queues):
+        for position, queue in enumerate(ledger.queues):
             if queue.is_project:
-                allocated = ledger.allocated[at][GPU_ROW] / WHOLE_MILLI
-                self._note(queue.name, now_s, (allocated, shares[at][GPU_ROW] / WHOLE_MILLI))
+                allocated = ledger.allocated[position][GPU_ROW] / WHOLE_MILLI
+                self._note(queue.name, now_s, (allocated, shares[position][GPU_ROW] / WHOLE_MILLI))
 
     def _note(self, project: str, now_s: float, levels: tuple[float, float]) -> None:
         before = self._now.get(project, (0.0, 0.0))
@@ -96,5 +96,5 @@ def deviation(levels: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> 
 
 def _days(hours: Sequence[float]) -> list[float]:
     """Return the means of days; the last may have fewer hours."""
-    days = [hours[at : at + HOURS_A_DAY] for at in range(0, len(hours), HOURS_A_DAY)]
+    days = [hours[start : start + HOURS_A_DAY] for start in range(0, len(hours), HOURS_A_DAY)]
     return [sum(day) / HOURS_A_DAY for day in days]

@@ -28,15 +28,15 @@ class IntervalMeans:
         self._since_s = now_s
         if not level:
             return
-        at = int((since_s - self._start_s) // width_s)
+        first = int((since_s - self._start_s) // width_s)
         last = int((now_s - self._start_s) // width_s)
         if last >= len(areas):
             areas.extend([0.0] * (last + 1 - len(areas)))
-        if at == last:
-            areas[at] += level * (now_s - since_s)
+        if first == last:
+            areas[first] += level * (now_s - since_s)
             return
-        areas[at] += level * (self._start_s + (at + 1) * width_s - since_s)
-        for between in range(at + 1, last):
+        areas[first] += level * (self._start_s + (first + 1) * width_s - since_s)
+        for between in range(first + 1, last):
             areas[between] += level * width_s
         areas[last] += level * (now_s - self._start_s - last * width_s)
 

@@ -116,7 +116,7 @@ class JobRecorder(EventObserver):
         line = JobRecord(workload, self._durations_s[workload.name])
         self.lines[workload.name] = line
         line.gpus = sum(
-            [_requested_devices(workload, at) * group.count for at, group in enumerate(workload.groups)]
+            [_requested_devices(workload, index) * group.count for index, group in enumerate(workload.groups)]
         )
         line.entitled = self._is_entitled(workload)
         self._wait(line, event.at_s, line.gpus)
@@ -126,9 +126,9 @@ class JobRecorder(EventObserver):
         if self._cluster is None:
             return False
         ledger = self._cluster.ledger
-        at = ledger.position[workload.project]
-        allocated, asked = ledger.allocated[at], ledger.asked[at]
-        return all(allocated[row] + asked[row] <= quota for row, quota in ledger.bounded[at])
+        position = ledger.position[workload.project]
+        allocated, asked = ledger.allocated[position], ledger.asked[position]
+        return all(allocated[row] + asked[row] <= quota for row, quota in ledger.bounded[position])
 
     def _assigned(self, event: PodAssigned) -> None:
         pod, at_s = event.place.pod, event.at_s

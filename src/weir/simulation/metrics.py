@@ -72,9 +72,9 @@ def wait_s(line: JobRecord, end_s: float) -> float:
 
 def allocation(recorder: JobRecorder) -> float:
     """Return allocated device time as a part of available device time, over the submission window."""
-    there = sum(recorder.there.means(INTERVALS))
+    available = sum(recorder.there.means(INTERVALS))
     allocated = sum(sum(timeline.means(INTERVALS)) for timeline in recorder.allocated.values())
-    return allocated / there if there else 0.0
+    return allocated / available if available else 0.0
 
 
 def _of_jobs(lines: Sequence[JobRecord], end_s: float) -> Json:
@@ -102,10 +102,10 @@ def _of_entitled(lines: Sequence[JobRecord], end_s: float) -> Json:
     }
 
 
-def _by(lines: Sequence[JobRecord], end_s: float, of: Callable[[JobRecord], str]) -> dict[str, Json]:
+def _by(lines: Sequence[JobRecord], end_s: float, key_of: Callable[[JobRecord], str]) -> dict[str, Json]:
     parts: dict[str, list[JobRecord]] = {}
     for line in lines:
-        parts.setdefault(of(line), []).append(line)
+        parts.setdefault(key_of(line), []).append(line)
     return {
         name: {
             **_of_jobs(part, end_s),

@@ -61,8 +61,8 @@ def replay(
             fairness.sample(control.cluster, world.now_s)
             if progress is not None and steps % REPORT_EVERY == 0:
                 progress(recorder.ended / max(1, len(job_traces)))
-    for each in (recorder, fairness):
-        each.close(world.now_s)
+    for observer in (recorder, fairness):
+        observer.close(world.now_s)
     numbers = replay_metrics(
         recorder,
         fairness,

@@ -61,13 +61,13 @@ class ScenarioRunner:
 
     def pods(self) -> dict[str, PodResult]:
         """Return the state of every pod, in the order of the scenario."""
-        found = {}
+        results = {}
         for workload in self.scenario.workloads:
             job = self.cluster.jobs[workload.name]
             for group in job.pods:
                 for pod in group:
-                    found[self.name_of(key_of(pod))] = self._played(pod)
-        return found
+                    results[self.name_of(key_of(pod))] = self._played(pod)
+        return results
 
     def name_of(self, pod: PodKey) -> str:
         """Return the name of a pod as people write it."""

@@ -92,9 +92,9 @@ class SimulatedCluster:
         """Run all events up to and at this time."""
         queue = self._queue
         while queue and queue[0][0] <= now_s:
-            at_s, _, _, do, what = heappop(queue)
+            at_s, _, _, do, argument = heappop(queue)
             self.now_s = at_s
-            do(what)
+            do(argument)
         self.now_s = now_s
         if self._changed_speed:
             self._plan_ahead()
@@ -108,9 +108,9 @@ class SimulatedCluster:
         """Return True if there are facts for control."""
         return bool(self._inbox)
 
-    def at(self, at_s: float, do: Callable[[Any], None], what: Any, order: int = _OTHER) -> None:
+    def at(self, at_s: float, do: Callable[[Any], None], argument: Any, order: int = _OTHER) -> None:
         """Schedule an event."""
-        heappush(self._queue, (at_s, order, next(self._numbers), do, what))
+        heappush(self._queue, (at_s, order, next(self._numbers), do, argument))
 
     # The backend port
 

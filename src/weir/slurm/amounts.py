@@ -50,10 +50,10 @@ def limit_minutes(text: str) -> int | None:
         return None
     days, parted, rest = text.rpartition("-")
     fields = (rest or "0").split(":") if parted else rest.split(":")
-    if len(fields) > 3 or any(_NUMBERS.fullmatch(each) is None for each in (*fields, days or "0")):
+    if len(fields) > 3 or any(_NUMBERS.fullmatch(field) is None for field in (*fields, days or "0")):
         forms = "minutes, hours:minutes:seconds or days-hours, such as 90, 12:00:00 or 2-12"
         raise SlurmError(f"--time={text}: write {forms}")
-    numbers = [int(each) for each in fields]
+    numbers = [int(field) for field in fields]
     if parted:
         hours, minutes, rest_s = [*numbers, 0, 0][:3]
     else:

@@ -43,12 +43,12 @@ def _facts(inherited: Mapping[str, str], numbers: JobNumbers) -> PodFacts:
         gid=str(os.getgid()),
         host=host(),
         hosts=host(),
-        devices=[each for each in inherited.get("WEIR_DEVICES", "").split(",") if each],
+        devices=[device for device in inherited.get("WEIR_DEVICES", "").split(",") if device],
     )
 
 
 def _pool(inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the home of a personal pool, by which `sbatch` in the job finds it."""
     home = Path(inherited.get("WEIR_NOTES", "")).parent
-    found = "WEIR_HOME" not in inherited and os.access(home / "server.json", os.R_OK)
-    return {"WEIR_HOME": str(home)} if found and home.is_absolute() else {}
+    is_personal = "WEIR_HOME" not in inherited and os.access(home / "server.json", os.R_OK)
+    return {"WEIR_HOME": str(home)} if is_personal and home.is_absolute() else {}

@@ -122,7 +122,7 @@ class BatchProcess:
             self._terminate()
 
     def _pause_s(self) -> float | None:
-        due = [each for each in (self._notice_at, self._term_at) if each is not None]
+        due = [time_s for time_s in (self._notice_at, self._term_at) if time_s is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _notify(self) -> None:

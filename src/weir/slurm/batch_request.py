@@ -95,7 +95,7 @@ def read_request(given: Sequence[GivenOption], now: datetime) -> BatchRequest:
     }
     nodes = _nodes(options, gpus)
     per_node = gpus["gpus-per-node"] or gres
-    text = {name: each.text for name, each in options.items()}
+    text = {name: option.text for name, option in options.items()}
     dependencies, unmet = read_dependencies(text["dependency"]) if text.get("dependency") else ([], [])
     return BatchRequest(
         options=options,
@@ -180,7 +180,7 @@ def _tasks(
 
 
 def _requeue(given: Sequence[GivenOption]) -> bool:
-    named = [each.name for each in given if each.name in ("requeue", "no-requeue")]
+    named = [option.name for option in given if option.name in ("requeue", "no-requeue")]
     return named[-1:] != ["no-requeue"]
 
 
@@ -200,6 +200,6 @@ def _check_exclusive(options: Mapping[str, GivenOption]) -> None:
 
 def _check_mail(options: Mapping[str, GivenOption]) -> None:
     types = options["mail-type"].text.upper().split(",") if "mail-type" in options else []
-    for each in types:
-        if each not in _MAIL_TYPES:
-            raise SlurmError(f"--mail-type={each}: write BEGIN, END, FAIL or ALL")
+    for mail_type in types:
+        if mail_type not in _MAIL_TYPES:
+            raise SlurmError(f"--mail-type={mail_type}: write BEGIN, END, FAIL or ALL")

@@ -28,12 +28,12 @@ def begin_moment(text: str, now: datetime) -> datetime | None:
         SlurmError: it is no time.
     """
     try:
-        found = _moment(text.strip(), now)
+        begin = _moment(text.strip(), now)
     except (ValueError, OverflowError):
-        found = None
-    if found is None:
+        begin = None
+    if begin is None:
         raise SlurmError(f"--begin={text}: is no time: {_FORMS}")
-    return found if found > now else None
+    return begin if begin > now else None
 
 
 def _moment(text: str, now: datetime) -> datetime | None:
@@ -58,10 +58,10 @@ def _day_and_time(text: str, now: datetime) -> datetime | None:
     day: date | None = None
     clock: time_of_day | None = None
     for word in re.split(r"\s+(?![ap]m\b)|(?<=\d)-(?=\d)", text, flags=re.IGNORECASE):
-        found = _date(word, now)
-        if found is not None and day is None:
-            day = found
-        elif found is None and clock is None:
+        word_date = _date(word, now)
+        if word_date is not None and day is None:
+            day = word_date
+        elif word_date is None and clock is None:
             clock = _NAMED[word] if word in _NAMED else _clock(word)
         else:
             return None

@@ -35,7 +35,7 @@ def read_dependencies(text: str) -> tuple[list[JobDependency], list[Unmet]]:
     Raises:
         SlurmError: one can't be read.
     """
-    found: list[JobDependency] = []
+    dependencies: list[JobDependency] = []
     unmet: list[Unmet] = []
     if "?" in text:
         unmet.append(Unmet(text, "Weir waits for all dependencies, and `?` asks for one of them"))
@@ -53,10 +53,10 @@ def read_dependencies(text: str) -> tuple[list[JobDependency], list[Unmet]]:
             if match is None:
                 raise _wrong(text)
             if match[2] or match[3]:
-                what = "a task of an array" if match[2] else "a time after its start"
-                unmet.append(Unmet(f"{kind}:{job}", f"a job waits for whole jobs, not for {what}"))
-            found.append(JobDependency(kind, match[1]))
-    return found, unmet
+                target = "a task of an array" if match[2] else "a time after its start"
+                unmet.append(Unmet(f"{kind}:{job}", f"a job waits for whole jobs, not for {target}"))
+            dependencies.append(JobDependency(kind, match[1]))
+    return dependencies, unmet
 
 
 def _wrong(text: str) -> SlurmError:

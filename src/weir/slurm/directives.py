@@ -67,7 +67,7 @@ def read_directives(text: str, name: str) -> Directives:
             raise SlurmError(
                 f"{place(name, number)}: {these[0]} makes a heterogeneous job, and Weir has none: {right}"
             )
-        words += (Word(each, number) for each in these)
+        words += (Word(word, number) for word in these)
     return Directives(tuple(words), tuple(foreign))
 
 
@@ -86,32 +86,32 @@ def split_words(text: str, where: str) -> list[str]:
         SlurmError: a quote isn't closed, a word is empty or begins with a colon.
     """
     words: list[str] = []
-    at = 0
+    position = 0
     while True:
-        while at < len(text) and text[at].isspace():
-            at += 1
-        if at == len(text) or text[at] == "#":
+        while position < len(text) and text[position].isspace():
+            position += 1
+        if position == len(text) or text[position] == "#":
             return words
-        if text[at] == ":":
+        if text[position] == ":":
             raise SlurmError(f"{where}: a word begins with a colon: write options such as --time=1:00:00")
-        word, at = _word(text, at, where)
+        word, position = _word(text, position, where)
         if not word:
             raise SlurmError(f"{where}: an empty word ends the line for sbatch: leave it out")
         words.append(word)
 
 
-def _word(text: str, at: int, where: str) -> tuple[str, int]:
+def _word(text: str, position: int, where: str) -> tuple[str, int]:
     """Return the word at a position, and the position after it."""
     letters: list[str] = []
     quote = ""
-    while at < len(text) and (quote or not text[at].isspace()):
-        letter = text[at]
-        at += 1
+    while position < len(text) and (quote or not text[position].isspace()):
+        letter = text[position]
+        position += 1
         if letter == "\\":
             # Else the word ends at an unquoted space
-            if at < len(text) and (quote or not text[at].isspace()):
-                letters.append(text[at])
-                at += 1
+            if position < len(text) and (quote or not text[position].isspace()):
+                letters.append(text[position])
+                position += 1
         elif quote:
             if letter == quote:
                 quote = ""
@@ -120,9 +120,9 @@ def _word(text: str, at: int, where: str) -> tuple[str, int]:
         elif letter in "'\"":
             quote = letter
         elif letter == "#":
-            return "".join(letters), at - 1
+            return "".join(letters), position - 1
         else:
             letters.append(letter)
     if quote:
         raise SlurmError(f"{where}: the quote {quote} isn't closed: write it again at the end of the word")
-    return "".join(letters), at
+    return "".join(letters), position

@@ -41,9 +41,9 @@ def expand(pattern: str, values: Mapping[str, str]) -> str:
     def value(match: re.Match[str]) -> str:
         if match[0] == "%%":
             return "%"
-        found = values.get(match[2])
-        if found is None:
+        replacement = values.get(match[2])
+        if replacement is None:
             return match[0]
-        return found.zfill(int(match[1])) if match[1] and match[2] in _NUMBERS else found
+        return replacement.zfill(int(match[1])) if match[1] and match[2] in _NUMBERS else replacement
 
     return _SYMBOL.sub(value, pattern)

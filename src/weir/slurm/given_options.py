@@ -57,16 +57,16 @@ def from_script(directives: Directives, name: str) -> list[GivenOption]:
 
 def from_variables(variables: Mapping[str, str]) -> list[GivenOption]:
     """Return the options that variables such as SBATCH_PARTITION give."""
-    found = []
+    options = []
     for option in OPTIONS:
         if option.variable and option.variable in variables:
             text = variables[option.variable]
             value = None if option.takes == "nothing" or (option.takes == "optional" and not text) else text
-            found.append(GivenOption(option, value, f"${option.variable}"))
+            options.append(GivenOption(option, value, f"${option.variable}"))
     if WAIT_FOR_SWITCH in variables:
         where = f"${WAIT_FOR_SWITCH}"
-        found.append(GivenOption(SBATCH.by_name["switches"], f"@{variables[WAIT_FOR_SWITCH]}", where))
-    return found
+        options.append(GivenOption(SBATCH.by_name["switches"], f"@{variables[WAIT_FOR_SWITCH]}", where))
+    return options
 
 
 def from_command_line(
@@ -88,35 +88,35 @@ def parse(words: Sequence[Located], table: OptionTable) -> tuple[list[GivenOptio
         SlurmError: an option is unknown, or its argument is missing or needless.
     """
     given: list[GivenOption] = []
-    at = 0
-    while at < len(words):
-        text = words[at].text
+    index = 0
+    while index < len(words):
+        text = words[index].text
         if text == "--":
-            return given, words[at + 1 :]
+            return given, words[index + 1 :]
         if not text.startswith("-") or text == "-":
             break
-        found, used = (_long if text.startswith("--") else _short)(words, at, table)
-        given += found
-        at += used
-    return given, words[at:]
+        parsed, used = (_long if text.startswith("--") else _short)(words, index, table)
+        given += parsed
+        index += used
+    return given, words[index:]
 
 
-def _long(words: Sequence[Located], at: int, table: OptionTable) -> tuple[list[GivenOption], int]:
-    word = words[at]
+def _long(words: Sequence[Located], index: int, table: OptionTable) -> tuple[list[GivenOption], int]:
+    word = words[index]
     name, parted, value = word.text[2:].partition("=")
     option = _named(name, word.where, table)
     if option.takes == "nothing" and parted:
         raise SlurmError(f"{_at(word)}--{option.name} takes no value: write --{option.name}")
     if parted or option.takes != "value":
         return [GivenOption(option, value if parted else None, word.where)], 1
-    if at + 1 == len(words):
+    if index + 1 == len(words):
         raise SlurmError(f"{_at(word)}--{option.name} has no value: write --{option.name}=VALUE")
-    return [GivenOption(option, words[at + 1].text, word.where)], 2
+    return [GivenOption(option, words[index + 1].text, word.where)], 2
 
 
-def _short(words: Sequence[Located], at: int, table: OptionTable) -> tuple[list[GivenOption], int]:
+def _short(words: Sequence[Located], index: int, table: OptionTable) -> tuple[list[GivenOption], int]:
     """Return the options of a word of letters, such as -Qn4."""
-    word = words[at]
+    word = words[index]
     given = []
     for position in range(1, len(word.text)):
         letter, rest = word.text[position], word.text[position + 1 :]
@@ -130,9 +130,9 @@ def _short(words: Sequence[Located], at: int, table: OptionTable) -> tuple[list[
             continue
         if rest or option.takes == "optional":
             return [*given, GivenOption(option, rest or None, word.where)], 1
-        if at + 1 == len(words):
+        if index + 1 == len(words):
             raise SlurmError(f"{_at(word)}-{letter} has no value: write --{option.name}=VALUE")
-        return [*given, GivenOption(option, words[at + 1].text, word.where)], 2
+        return [*given, GivenOption(option, words[index + 1].text, word.where)], 2
     return given, 1
 
 
@@ -140,19 +140,19 @@ def _named(name: str, where: str, table: OptionTable) -> SlurmOption:
     """Return the option of a name, or of the beginning of one name alone."""
     if name in table.by_name:
         return table.by_name[name]
-    found = [option for option in table.by_name.values() if name and option.name.startswith(name)]
+    matches = [option for option in table.by_name.values() if name and option.name.startswith(name)]
     place = f"{where}: " if where else ""
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = " or ".join(f"--{option.name}" for option in found)
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        names = " or ".join(f"--{option.name}" for option in matches)
         raise SlurmError(f"{place}--{name} could be several options: write {names}")
     raise SlurmError(f"{place}--{name} is no option of {table.program}: `man {table.program}` lists them")
 
 
 def last_of(given: Iterable[GivenOption]) -> dict[str, GivenOption]:
     """Return the last occurrence of each option, which counts."""
-    return {each.name: each for each in given}
+    return {option.name: option for option in given}
 
 
 def _at(word: Located) -> str:

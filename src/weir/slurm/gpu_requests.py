@@ -75,9 +75,9 @@ def _number(text: str) -> int | None:
 
 def total(requests: Sequence[GpuRequest]) -> int:
     """Return the number of GPUs of several requests."""
-    return sum(each.number for each in requests)
+    return sum(request.number for request in requests)
 
 
 def models(requests: Sequence[GpuRequest]) -> tuple[str, ...]:
     """Return the models that are named, each once."""
-    return tuple(dict.fromkeys(each.model for each in requests if each.model is not None))
+    return tuple(dict.fromkeys(request.model for request in requests if request.model is not None))

@@ -42,8 +42,8 @@ def _expanded(part: str, whole: str) -> list[str]:
 def _numbers(ranges: str, whole: str) -> list[str]:
     """Return the numbers of a group such as 1-3,08-10."""
     numbers: list[str] = []
-    for each in ranges.split(","):
-        bounds = _RANGE.fullmatch(each)
+    for part in ranges.split(","):
+        bounds = _RANGE.fullmatch(part)
         if bounds is None:
             raise _wrong(whole)
         first, last = bounds[1], bounds[2] or bounds[1]
@@ -70,7 +70,7 @@ def fold_hosts(names: Sequence[str]) -> str:
             groups[key] = []
             order.append(key)
         groups[key].append(int(match[2]))
-    return ",".join(each if isinstance(each, str) else _folded(*each, groups[each]) for each in order)
+    return ",".join(part if isinstance(part, str) else _folded(*part, groups[part]) for part in order)
 
 
 def _folded(prefix: str, width: int, numbers: Sequence[int]) -> str:

@@ -30,7 +30,7 @@ def read_programs(text: str, name: str, tasks: int) -> Mapping[int, Sequence[str
                 f"{name}:{number}: names no program: write ranks and a program, such as 0-3 ./work"
             )
         for offset, rank in enumerate(_ranks(ranks, tasks, f"{name}:{number}")):
-            commands[rank] = [each.replace("%t", str(rank)).replace("%o", str(offset)) for each in words]
+            commands[rank] = [word.replace("%t", str(rank)).replace("%o", str(offset)) for word in words]
     missing = [rank for rank in range(tasks) if rank not in commands]
     if missing:
         raise SlurmError(f"{name}: task {missing[0]} has no program: write one, such as * ./work")
@@ -40,10 +40,10 @@ def read_programs(text: str, name: str, tasks: int) -> Mapping[int, Sequence[str
 def _ranks(text: str, tasks: int, where: str) -> Sequence[int]:
     if text == "*":
         return range(tasks)
-    found: list[int] = []
+    ranks: list[int] = []
     for part in text.split(","):
         match = _RANKS.fullmatch(part)
         if match is None:
             raise SlurmError(f"{where}: {part!r} is no task: write numbers such as 0, 1-3 or *")
-        found += range(int(match[1]), min(int(match[2] or match[1]), tasks) + 1)
-    return [rank for rank in found if rank < tasks]
+        ranks += range(int(match[1]), min(int(match[2] or match[1]), tasks) + 1)
+    return [rank for rank in ranks if rank < tasks]

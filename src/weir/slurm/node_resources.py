@@ -51,7 +51,7 @@ def _gpus(request: BatchRequest, nodes: int) -> tuple[int, tuple[str, ...]]:
         (request.gpus_per_socket, request.sockets * nodes),
     ]
     numbers = [total(gpus) * times for gpus, times in ways]
-    named = models([each for gpus, _ in ways for each in gpus])
+    named = models([gpu_request for gpus, _ in ways for gpu_request in gpus])
     if not any(numbers) and request.tasks_per_gpu is not None:
         return -(-request.tasks // request.tasks_per_gpu), named
     return max(numbers), named

@@ -26,6 +26,8 @@ def pod_resources(request: BatchRequest, *, best_effort: bool) -> NodeResources:
     if gpus % pods and not best_effort:
         right = f"write --gpus={-(-gpus // pods) * pods}, --gpus-per-node, or --best-effort to round up"
         raise SlurmError(f"--gpus={gpus}: {pods} pods that are alike can't have as many: {right}")
-    gpus_of_pod = [GpuRequest(-(-each.number // pods), each.model) for each in request.gpus]
+    gpus_of_pod = [
+        GpuRequest(-(-gpu_request.number // pods), gpu_request.model) for gpu_request in request.gpus
+    ]
     one = replace(request, nodes=(1, 1), tasks=-(-request.tasks // pods), gpus=gpus_of_pod)
     return node_resources(one, fold=False)._replace(tasks=request.tasks, pods=pods)

@@ -56,13 +56,13 @@ def pod_variables(
         devices=devices,
     )
     variables = {**script_variables(settings, facts), "SLURM_TASK_PID": "\0PROCESS"}
-    found = {name: value for name, value in variables.items() if not value.startswith("\0")}
+    fixed = {name: value for name, value in variables.items() if not value.startswith("\0")}
     if devices:
-        found["CUDA_VISIBLE_DEVICES"] = ",".join(devices)
+        fixed["CUDA_VISIBLE_DEVICES"] = ",".join(devices)
     for fact in _FACTS:
         names = [name for name, value in variables.items() if value == f"\0{fact}"]
         if names:
-            found[f"WEIR_SLURM_{fact}_VARIABLES"] = " ".join(names)
+            fixed[f"WEIR_SLURM_{fact}_VARIABLES"] = " ".join(names)
     own = {
         NUMBER: str(number),
         "WEIR_SLURM_PODS": str(settings.nodes),
@@ -72,7 +72,7 @@ def pod_variables(
         own[LIMIT] = f"{settings.limit_s:.0f}"
     if chdir:
         own["WEIR_SLURM_CHDIR"] = chdir
-    return found | own | _notice(settings)
+    return fixed | own | _notice(settings)
 
 
 def _notice(settings: JobSettings) -> dict[str, str]:
@@ -80,15 +80,15 @@ def _notice(settings: JobSettings) -> dict[str, str]:
     if settings.notice is None:
         return {}
     signum, lead_s, to_script = settings.notice
-    found = {
+    variables = {
         "WEIR_SLURM_SIGNAL": signal.Signals(signum).name.removeprefix("SIG"),
         "WEIR_SLURM_LAST_S": f"{max(0.0, settings.grace_s - _LAST_WORDS_S):g}",
     }
     if to_script:
-        found["WEIR_SLURM_SIGNAL_TO_SCRIPT"] = "1"
+        variables["WEIR_SLURM_SIGNAL_TO_SCRIPT"] = "1"
     if settings.limit_s is not None:
-        found["WEIR_SLURM_NOTICE_AFTER_S"] = f"{max(0.0, settings.limit_s - lead_s):g}"
-    return found
+        variables["WEIR_SLURM_NOTICE_AFTER_S"] = f"{max(0.0, settings.limit_s - lead_s):g}"
+    return variables
 
 
 @cache
@@ -103,12 +103,14 @@ def _program(name: str) -> str:
 def _options(kind: str) -> str:
     """Return the patterns of options of srun by kind, as the branches of a `case`."""
     if kind == "REFUSED":
-        refused = [each for each in SRUN.by_name.values() if each.support == "needed"]
+        refused = [option for option in SRUN.by_name.values() if option.support == "needed"]
         return "\n".join(
-            f'{_pattern(each)}) w_fail "$w_name: "{shlex.quote(each.why)} ;;' for each in refused
+            f'{_pattern(option)}) w_fail "$w_name: "{shlex.quote(option.why)} ;;' for option in refused
         )
     takes = {"FLAGS": "nothing", "OPTIONAL": "optional", "VALUES": "value"}[kind]
-    usable = (each for each in SRUN.by_name.values() if each.takes == takes and each.support != "needed")
+    usable = (
+        option for option in SRUN.by_name.values() if option.takes == takes and option.support != "needed"
+    )
     return " | ".join(map(_pattern, usable)) + ")"
 
 

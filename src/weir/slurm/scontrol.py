@@ -33,14 +33,14 @@ def _answer(words: Sequence[str]) -> Sequence[str]:
     if len(words) < 2 or not "show".startswith(words[0]):
         named = " ".join(words) or "nothing"
         raise SlurmError(f"{named!r} is no question that a job can ask here: {_RIGHT}")
-    what, rest = words[1], words[2:]
-    if what in ("hostnames", "hostname"):
+    subject, rest = words[1], words[2:]
+    if subject in ("hostnames", "hostname"):
         return expand_hosts(rest[0] if rest else os.environ.get("SLURM_JOB_NODELIST", ""))
-    if what in ("hostlist", "hostlistsorted"):
+    if subject in ("hostlist", "hostlistsorted"):
         return [fold_hosts([name for word in rest for name in word.split(",")])]
-    if what in ("job", "jobs"):
+    if subject in ("job", "jobs"):
         return [_job(rest[0] if rest else os.environ.get("SLURM_JOB_ID", ""))]
-    raise SlurmError(f"show {what} is no question that a job can ask here: {_RIGHT}")
+    raise SlurmError(f"show {subject} is no question that a job can ask here: {_RIGHT}")
 
 
 def _job(number: str) -> str:

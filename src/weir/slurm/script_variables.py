@@ -55,8 +55,8 @@ def per_node(amounts: Sequence[int]) -> str:
 
 def tasks_by_node(tasks: int, nodes: int) -> list[int]:
     """Return the number of tasks of each node; the first ones have one more if they aren't equal."""
-    each, more = divmod(tasks, nodes)
-    return [each + (node < more) for node in range(nodes)]
+    base, rest = divmod(tasks, nodes)
+    return [base + (node < rest) for node in range(nodes)]
 
 
 def _job(settings: JobSettings, facts: PodFacts) -> dict[str, str]:
@@ -96,11 +96,11 @@ def _node(settings: JobSettings, facts: PodFacts) -> dict[str, str]:
 def _array(facts: PodFacts) -> dict[str, str]:
     if facts.index is None:
         return {}
-    found = {"SLURM_ARRAY_JOB_ID": facts.array or facts.job, "SLURM_ARRAY_TASK_ID": facts.index}
+    variables = {"SLURM_ARRAY_JOB_ID": facts.array or facts.job, "SLURM_ARRAY_TASK_ID": facts.index}
     for name in ("COUNT", "MIN", "MAX", "STEP"):
         if f"WEIR_ARRAY_{name}" in facts.array_variables:
-            found[f"SLURM_ARRAY_TASK_{name}"] = facts.array_variables[f"WEIR_ARRAY_{name}"]
-    return found
+            variables[f"SLURM_ARRAY_TASK_{name}"] = facts.array_variables[f"WEIR_ARRAY_{name}"]
+    return variables
 
 
 def _gpus(devices: Sequence[str]) -> dict[str, str]:

@@ -82,13 +82,13 @@ def _codes(written: str, variables: Mapping[str, str]) -> Iterator[tuple[str, st
     Raises:
         SlurmError: a code is unknown.
     """
-    at = 0
-    for found in _CODE.finditer(written):
-        yield (written[at : found.start()],) * 2
-        dot, width, code = found.groups()
+    offset = 0
+    for match in _CODE.finditer(written):
+        yield (written[offset : match.start()],) * 2
+        dot, width, code = match.groups()
         yield _cells(code, f"%{code}", dot, width, variables)
-        at = found.end()
-    yield (written[at:],) * 2
+        offset = match.end()
+    yield (written[offset:],) * 2
 
 
 def _columns(written: str, variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -97,9 +97,9 @@ def _columns(written: str, variables: Mapping[str, str]) -> Iterator[tuple[str, 
     Raises:
         SlurmError: a name is unknown.
     """
-    for each in written.split(","):
-        found = _LONG.fullmatch(each.strip())
-        name, dot, width = found.groups() if found else (each, "", "")
+    for part in written.split(","):
+        match = _LONG.fullmatch(part.strip())
+        name, dot, width = match.groups() if match else (part, "", "")
         yield _cells(LONG_NAMES.get(name.lower(), ""), name, dot or "", width or _LONG_WIDTH, variables)
 
 

@@ -48,7 +48,7 @@ def _run(request: StepRequest, place: Path) -> int:
         SlurmError: the job lacks what it asks for, or its programs can't be read.
     """
     cpus = int(os.environ.get("SLURM_CPUS_ON_NODE", "1")) or 1
-    devices = [each for each in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if each]
+    devices = [device for device in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if device]
     needed = max(1, request.tasks * request.cpus_per_task)
     wanted = request.gpus or 0
     if request.overcommit:

@@ -57,7 +57,7 @@ def read_step(words: Sequence[str], variables: Mapping[str, str]) -> StepRequest
         raise SlurmError("no command is named: write it after the options, such as srun python train.py")
     if ":" in command:
         raise SlurmError("a colon starts several programs as one step: write --multi-prog and a file")
-    text = {name: each.text for name, each in options.items()}
+    text = {name: option.text for name, option in options.items()}
     tasks = _tasks(text, variables)
     per_task = _gpus_per_task(text, variables)
     return StepRequest(
@@ -83,9 +83,9 @@ def read_step(words: Sequence[str], variables: Mapping[str, str]) -> StepRequest
 
 
 def _check(options: Mapping[str, GivenOption]) -> None:
-    for each in options.values():
-        if each.option.support == "needed":
-            raise SlurmError(f"{each.written}: {each.option.why}")
+    for given_option in options.values():
+        if given_option.option.support == "needed":
+            raise SlurmError(f"{given_option.written}: {given_option.option.why}")
     mpi = options["mpi"].text if "mpi" in options else "none"
     if mpi not in _NO_MPI:
         right = "write mpirun -n $SLURM_NTASKS in place of srun"

@@ -199,8 +199,8 @@ class StepTasks:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(task.pid, number)
 
-    def _tell(self, rank: int, what: str) -> None:
-        print(f"srun: error: {host()}: task {rank}: {what}", file=sys.stderr, flush=True)
+    def _tell(self, rank: int, problem: str) -> None:
+        print(f"srun: error: {host()}: task {rank}: {problem}", file=sys.stderr, flush=True)
 
 
 def _broadcast(pipes: Sequence[IO[bytes]]) -> None:

@@ -48,12 +48,12 @@ def replace_quota(cluster: Cluster, queue: Queue) -> None:
 def _jobs_to_copy(cluster: Cluster, names: Iterable[str], person: Person | None) -> list[Job]:
     """Return these jobs, and those whose admission depends on them: of the same persons."""
     admission = cluster.admission
-    found = dict.fromkeys(names)
+    chosen = dict.fromkeys(names)
     if admission.projects:
-        persons = {admission.person_of[name] for name in found if name in admission.person_of}
-        for each in persons if person is None else {person, *persons}:
-            found.update(dict.fromkeys(admission.names_of(each)))
-    return [cluster.jobs[name] for name in found]
+        persons = {admission.person_of[name] for name in chosen if name in admission.person_of}
+        for other in persons if person is None else {person, *persons}:
+            chosen.update(dict.fromkeys(admission.names_of(other)))
+    return [cluster.jobs[name] for name in chosen]
 
 
 def _copy_of(job: Job) -> Job:
@@ -132,18 +132,18 @@ def _branch_waiting(
     """Copy the pending classes of these projects into the branch, with copied jobs in them."""
     classes: dict[EquivalenceClass, EquivalenceClass] = {}
     for project in projects:
-        for of in cluster.waiting_of.get(project, ()):
-            classes[of] = of.copy()
+        for queued in cluster.waiting_of.get(project, ()):
+            classes[queued] = queued.copy()
     for job, copy in copies.items():
         if job.waiting is not None:
             own = copy.waiting = classes[job.waiting]
             own.members[job.waiting.position_of(job)] = (job.submitted_s, job.name, copy)
     made.waiting = cluster.waiting.copy()
-    made.waiting.update({of.key: own for of, own in classes.items()})
+    made.waiting.update({queued.key: own for queued, own in classes.items()})
     made.waiting_of = cluster.waiting_of.copy()
     for project in projects:
         if project in cluster.waiting_of:
-            made.waiting_of[project] = {classes[of]: None for of in cluster.waiting_of[project]}
+            made.waiting_of[project] = {classes[queued]: None for queued in cluster.waiting_of[project]}
 
 
 def _branch_capacity(cluster: Cluster, made: Cluster, copies: Mapping[Job, Job]) -> None:

@@ -63,11 +63,11 @@ class CapacityColumns:
             self.marks[mark, node] += pods
         if devices:
             milli = shape.share_on(device_memory) * pods
-            each = shape.memory_on(device_memory) * pods
+            pod_memory = shape.memory_on(device_memory) * pods
             share, memory = self.share[node], self.memory[node]
             for device in devices:
                 share[device] = share.item(device) - milli
-                memory[device] = memory.item(device) - each
+                memory[device] = memory.item(device) - pod_memory
             free[GPU_ROW, node] = free.item(GPU_ROW, node) - milli * len(devices)
 
     def grown(self, rows: int, nodes: int, devices: int, marks: int = 0) -> "CapacityColumns":

@@ -90,8 +90,8 @@ class Cluster:
     def totals(self) -> list[int]:
         """Return the capacity of all nodes together by resource, as quotas count it."""
         totals: list[int] = self.capacity.sum(axis=1).tolist()
-        for at in self.weighted_nodes:
-            node = self.nodes[at]
+        for index in self.weighted_nodes:
+            node = self.nodes[index]
             if node is None:
                 continue
             own_milli = node.own_gpus * WHOLE_MILLI

@@ -148,12 +148,12 @@ class Job:
         self.forget_running()
         fresh = not self.pods
         del self.pods[len(spec.groups) :]
-        for at, group in enumerate(spec.groups):
-            if at == len(self.pods):
+        for group_index, group in enumerate(spec.groups):
+            if group_index == len(self.pods):
                 self.pods.append([])
-            pods = self.pods[at]
+            pods = self.pods[group_index]
             del pods[group.count :]
-            pods += [Pod(self, at, index) for index in range(len(pods), group.count)]
+            pods += [Pod(self, group_index, index) for index in range(len(pods), group.count)]
         if fresh:
             self.placed = [0] * len(spec.groups)  # pods of each group that run or have capacity nominated
             self.pending = [group.count for group in spec.groups]  # pods of each group that may be placed
@@ -203,7 +203,7 @@ class Job:
 
     def most(self) -> list[int]:
         """Return the pods of each group possible without absent ones."""
-        return [have + more for have, more in zip(self.placed, self.pending, strict=True)]
+        return [have + pending for have, pending in zip(self.placed, self.pending, strict=True)]
 
     def lacks(self) -> list[int]:
         """Return the pods of each group that its gang misses."""
@@ -261,7 +261,7 @@ class NextStep:
             self.choices = _open_groups(job, placed)
             self.lacks[self.choices[choice]] = 1
         self.request = _request_of(job, self.lacks)
-        self.gpu_milli = sum([each * lack for each, lack in zip(job.pod_milli, self.lacks, strict=True)])
+        self.gpu_milli = sum([milli * lack for milli, lack in zip(job.pod_milli, self.lacks, strict=True)])
         self.standing = 0 if not self.elastic else 1 if sum(placed) == sum(job.needed) else 2
 
 
@@ -321,18 +321,18 @@ class EquivalenceClass:
         made.members = self.members.copy()
         return made
 
-    def line_key(self, at: int) -> tuple[float, int, float, str]:
-        """Return the order of its `at`-th member in its project: priority, standing, age, name."""
-        submitted_s, name, job = self.members[at]
+    def line_key(self, index: int) -> tuple[float, int, float, str]:
+        """Return the order of its `index`-th member in its project: priority, standing, age, name."""
+        submitted_s, name, job = self.members[index]
         return (-float(job.priority), self.step.standing, submitted_s, name)
 
     def position_of(self, job: "Job") -> int:
         """Return the position of a member."""
-        return next(at for at, member in enumerate(self.members) if member[2] is job)
+        return next(index for index, member in enumerate(self.members) if member[2] is job)
 
     def lack_of(self, shape: int) -> int:
         """Return the number of pods of a shape that it requests."""
-        return sum([lack for each, lack in self.wants[1] if each == shape])
+        return sum([lack for wanted, lack in self.wants[1] if wanted == shape])
 
     @property
     def first(self) -> Job:
@@ -345,6 +345,6 @@ class EquivalenceClass:
 
     def remove(self, job: Job) -> None:
         """Remove a workload that is in the class."""
-        at = bisect_left(self.members, (job.submitted_s, job.name))
-        assert self.members[at][2] is job
-        del self.members[at]
+        index = bisect_left(self.members, (job.submitted_s, job.name))
+        assert self.members[index][2] is job
+        del self.members[index]

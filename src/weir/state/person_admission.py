@@ -99,12 +99,12 @@ class PersonUsage:
         gpus = (limits.gpus_milli or _NO_LIMIT) - self.milli
         running = (limits.running or _NO_LIMIT) - self.running
         sessions = (limits.sessions or _NO_LIMIT) - self.sessions
-        found: dict[str, Job] = {}
+        admitted: dict[str, Job] = {}
         heads = [(line[0], kind, 0) for kind, line in enumerate(self.lines) if line]
         while heads and running > 0:
             head = min(heads)
             heads.remove(head)
-            place, kind, at = head
+            place, kind, index = head
             entry = self.entries[place[2]]
             if entry.is_session and sessions <= 0:
                 continue
@@ -114,10 +114,10 @@ class PersonUsage:
             gpus -= entry.milli
             running -= 1
             sessions -= 1 if entry.is_session else 0
-            found[entry.job.name] = entry.job
-            if at + 1 < len(self.lines[kind]):
-                heads.append((self.lines[kind][at + 1], kind, at + 1))
-        return found
+            admitted[entry.job.name] = entry.job
+            if index + 1 < len(self.lines[kind]):
+                heads.append((self.lines[kind][index + 1], kind, index + 1))
+        return admitted
 
     def is_withheld(self, name: str) -> bool:
         """Return True if a pending workload isn't admitted."""

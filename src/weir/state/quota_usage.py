@@ -23,20 +23,20 @@ class QuotaUsage:
             rows.see(queue.quota)
             rows.see(queue.limit)
         self.queues = tuple(queues)
-        self.position = {queue.name: at for at, queue in enumerate(queues)}
+        self.position = {queue.name: position for position, queue in enumerate(queues)}
         self.parent = [self.position[queue.parent] if queue.parent is not None else -1 for queue in queues]
         self.children: list[list[int]] = [[] for _ in queues]
         self.top: list[int] = []
         self.path: list[tuple[int, ...]] = []
-        for at, parent in enumerate(self.parent):
-            (self.children[parent] if parent >= 0 else self.top).append(at)
-            self.path.append((*self.path[parent], at) if parent >= 0 else (at,))
-        self.parents = [at for at, children in enumerate(self.children) if children]
+        for position, parent in enumerate(self.parent):
+            (self.children[parent] if parent >= 0 else self.top).append(position)
+            self.path.append((*self.path[parent], position) if parent >= 0 else (position,))
+        self.parents = [position for position, children in enumerate(self.children) if children]
         self.depth = max([len(path) for path in self.path], default=0)
         self.priority = [queue.priority for queue in queues]
         self.top_tiers = self._tiers(self.top)  # positions among siblings by priority, highest first
         self.tiers = [self._tiers(children) for children in self.children]
-        self.age = [(queue.created_s, at) for at, queue in enumerate(queues)]
+        self.age = [(queue.created_s, position) for position, queue in enumerate(queues)]
         self.allocated: list[list[int]] = [[] for _ in queues]
         self.fixed: list[list[int]] = [[] for _ in queues]
         self.asked: list[list[int]] = [[] for _ in queues]
@@ -71,18 +71,19 @@ class QuotaUsage:
 
     def replace_amounts(self, queue: Queue, rows: RowIndex) -> None:
         """Replace quota and limit of a queue that keeps its place in the tree."""
-        at = self.position[queue.name]
-        self.queues = (*self.queues[:at], queue, *self.queues[at + 1 :])
+        position = self.position[queue.name]
+        self.queues = (*self.queues[:position], queue, *self.queues[position + 1 :])
         rows.see(queue.quota)
         rows.see(queue.limit)
         self.fit(rows)
-        for each in self.path[at]:
-            self.touched[each] += 1
+        for ancestor in self.path[position]:
+            self.touched[ancestor] += 1
 
     def _tiers(self, siblings: Sequence[int]) -> list[list[int]]:
         priorities = sorted({self.priority[queue] for queue in siblings}, reverse=True)
         return [
-            [at for at, queue in enumerate(siblings) if self.priority[queue] == each] for each in priorities
+            [index for index, queue in enumerate(siblings) if self.priority[queue] == priority]
+            for priority in priorities
         ]
 
     def fit(self, rows: RowIndex) -> None:

@@ -78,7 +78,7 @@ class RunningColumns:
             self.part[row] = 1.0 if alone else 0.0
         else:
             groups = zip(job.pod_milli, job.spec.groups, strict=True)
-            complete = sum([each * group.count for each, group in groups])
+            complete = sum([pod_milli * group.count for pod_milli, group in groups])
             self.devices[row] = job.devices_milli / WHOLE_MILLI
             self.part[row] = min(milli / max(complete, 1), 1.0)
 

@@ -60,10 +60,10 @@ class RuntimeKey:
 
     def learn(self, ended: "RuntimeSamples", ran_s: float) -> bool:
         """Take the mean of samples longer than `ran_s`; return False if there are none."""
-        found = ended.longer(ran_s)
-        if found is None:
+        mean = ended.longer(ran_s)
+        if mean is None:
             return False
-        self.total_s, self.from_s, self.until_s = found
+        self.total_s, self.from_s, self.until_s = mean
         self.made = ended.made
         return True
 
@@ -118,10 +118,10 @@ class RuntimeSamples:
             runs = sorted(self.runs[: self._covers])
             sums = self._sums = runs, list(accumulate(reversed(runs)))[::-1]
         runs, tails = sums
-        at = bisect_right(runs, ran_s)
-        if at == len(runs):
+        index = bisect_right(runs, ran_s)
+        if index == len(runs):
             return None
-        return tails[at] / (len(runs) - at), runs[at - 1] if at else 0.0, runs[at]
+        return tails[index] / (len(runs) - index), runs[index - 1] if index else 0.0, runs[index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +156,11 @@ class RuntimeHistory:
         """Return the mean remaining run time after `ran_s`; None without samples."""
         ended = runtime_key.ended
         if ended is None or runtime_key.usable_classes != self.usable_classes:
-            known = self._learn(runtime_key, ran_s)
+            is_learned = self._learn(runtime_key, ran_s)
         else:  # it is still the closest of which enough have ended
             fresh = runtime_key.made == ended.made and runtime_key.from_s <= ran_s < runtime_key.until_s
-            known = fresh or runtime_key.learn(ended, ran_s) or self._learn(runtime_key, ran_s)
-        if not known:
+            is_learned = fresh or runtime_key.learn(ended, ran_s) or self._learn(runtime_key, ran_s)
+        if not is_learned:
             return max(ran_s, 1.0) if self._ended else None
         return max(runtime_key.total_s - ran_s, 1.0)
 

@@ -84,9 +84,9 @@ class RowIndex:
         for name in names:
             self.of(name)
 
-    def amounts(self, of: Mapping[str, int], default: int) -> list[int]:
+    def amounts(self, by_name: Mapping[str, int], default: int) -> list[int]:
         """Convert a mapping by name to a list by row."""
-        return [of.get(name, default) for name in self.names]
+        return [by_name.get(name, default) for name in self.names]
 
     def branch(self) -> "RowIndex":
         """Return a copy to which rows may be added."""

@@ -40,13 +40,13 @@ class UsageHistory:
 
     @staticmethod
     def _hours(from_s: float, to_s: float) -> list[tuple[int, float]]:
-        found = []
+        hours = []
         while from_s < to_s:
             hour = int(from_s // HOUR_S)
             end_s = min(to_s, (hour + 1) * HOUR_S)
-            found.append((hour, end_s - from_s))
+            hours.append((hour, end_s - from_s))
             from_s = end_s
-        return found
+        return hours
 
     def decayed(
         self, projects: Sequence[str], now_s: float, half_life_s: float, window_s: float

@@ -73,9 +73,9 @@ class Halving:
         if not passed:
             return
         waiting, score = self._rungs[len(passed) - 1].waiting, passed[-1]
-        at = bisect_left(waiting, score)
-        if at < len(waiting) and waiting[at] == score:
-            del waiting[at]
+        position = bisect_left(waiting, score)
+        if position < len(waiting) and waiting[position] == score:
+            del waiting[position]
 
     def promotion(self, *, ready: Container[int] | None = None, last: bool = False) -> Promotion | None:
         """Return the next promotion, of the highest rung that has one.
@@ -85,17 +85,17 @@ class Halving:
         a sweep ends with a complete trial.
         """
         for rung in reversed(range(len(self._rungs) - 1)):
-            here = self._rungs[rung]
-            if not here.waiting:
+            rung_state = self._rungs[rung]
+            if not rung_state.waiting:
                 continue
-            promoted_max = len(here.scores) // self._eta
+            promoted_max = len(rung_state.scores) // self._eta
             if last and not promoted_max and not self._rungs[rung + 1].scores:
                 promoted_max = 1
-            for score in here.waiting:
-                if bisect_left(here.scores, score) >= promoted_max:
+            for score in rung_state.waiting:
+                if bisect_left(rung_state.scores, score) >= promoted_max:
                     break
                 if ready is None or score[1] in ready:
-                    return Promotion(score[1], rung, len(here.scores))
+                    return Promotion(score[1], rung, len(rung_state.scores))
         return None
 
     def reached(self, rung: int) -> int:
@@ -116,7 +116,9 @@ class Halving:
         A trial may get worse after its best rung, as one that overfits does. Of equal results the one at the
         highest rung is returned.
         """
-        leaders = ((here.scores[0], -rung) for rung, here in enumerate(self._rungs) if here.scores)
+        leaders = (
+            (rung_state.scores[0], -rung) for rung, rung_state in enumerate(self._rungs) if rung_state.scores
+        )
         (_, trial), rung = min(leaders, key=lambda leader: (leader[0][0], leader[1]), default=((0, -1), 0))
         return None if trial < 0 else BestResult(trial, -rung)
 
@@ -130,7 +132,7 @@ class Halving:
     def prospects(self, trials: Iterable[int]) -> dict[int, int]:
         """Return the prospect of each trial as a number: 0 for the one to stop first."""
         order = self.by_prospect(trials)
-        return {trial: len(order) - 1 - at for at, trial in enumerate(order)}
+        return {trial: len(order) - 1 - position for position, trial in enumerate(order)}
 
     def _prospect(self, trial: int) -> tuple[int, float, int]:
         rung = self.rung_of(trial)

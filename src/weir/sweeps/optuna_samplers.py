@@ -48,12 +48,12 @@ def suggest_with_optuna(
 ) -> Suggested:
     """Return the parameters of the next trial as a sampler of Optuna suggests them."""
     optuna.logging.set_verbosity(logging.WARNING)
-    distributions = {each.name: distribution(each) for each in space}
+    distributions = {parameter.name: distribution(parameter) for parameter in space}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         study = optuna.create_study(sampler=_sampler(sampler, _seed(seed, number)))
         learned = _study_of(sampler, _chosen(past), len(space))
-        study.add_trials([_frozen(*each, distributions) for each in learned])
+        study.add_trials([_frozen(*recorded, distributions) for recorded in learned])
         trial = study.ask(distributions)
     state = {
         name: value
@@ -90,13 +90,13 @@ def _chosen(past: Sequence[PastTrial]) -> Sequence[PastTrial]:
     if len(past) <= BEST_MAX + LATEST_MAX:
         return past
 
-    def rank(at: int) -> tuple[int, float, int]:
-        results = past[at].results
-        return (-max(results, default=0), results[max(results)] if results else 0.0, at)
+    def rank(index: int) -> tuple[int, float, int]:
+        results = past[index].results
+        return (-max(results, default=0), results[max(results)] if results else 0.0, index)
 
     best = sorted(range(len(past)), key=rank)[:BEST_MAX]
     others = sorted(set(range(len(past))).difference(best))[-LATEST_MAX:]
-    return [past[at] for at in sorted([*best, *others])]
+    return [past[index] for index in sorted([*best, *others])]
 
 
 def _study_of(
@@ -109,7 +109,7 @@ def _study_of(
     """
     step: int | None = None
     if sampler != "tpe":
-        steps = Counter(step for each in past for step in each.results)
+        steps = Counter(step for trial in past for step in trial.results)
         enough = [step for step, count in steps.items() if count >= POINTS_LEAST * dimensions]
         step = min(steps, default=None) if sampler == "cmaes" or not enough else max(enough)
     for trial in past:
@@ -132,6 +132,6 @@ def _frozen(
         value=None if value is None else min(value, _WORST),
         params=dict(trial.params),
         distributions=dict(distributions),
-        intermediate_values={step: min(each, _WORST) for step, each in trial.results.items()},
+        intermediate_values={step: min(result, _WORST) for step, result in trial.results.items()},
         system_attrs=dict(trial.state),
     )

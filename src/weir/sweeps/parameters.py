@@ -92,7 +92,7 @@ class SweepParameter:
         if self.scale is Scale.CHOICE:
             return self.choices
         if self.step is not None:
-            return [self._stepped(at) for at in range(self._steps())]
+            return [self._stepped(index) for index in range(self._steps())]
         if self.scale is Scale.INT:
             return range(int(self.low), int(self.high) + 1)
         return None
@@ -108,15 +108,15 @@ class SweepParameter:
     @property
     def length_max(self) -> int:
         """Return the length of its longest value as a word."""
-        return max(len(as_word(each)) for each in self.choices) if self.choices else _NUMBER_LENGTH_MAX
+        return max(len(as_word(choice)) for choice in self.choices) if self.choices else _NUMBER_LENGTH_MAX
 
     def _steps(self) -> int:
         assert self.step is not None
         return math.floor((self.high - self.low) / self.step + 1e-9) + 1
 
-    def _stepped(self, at: int) -> Value:
+    def _stepped(self, index: int) -> Value:
         assert self.step is not None
-        value = self.low + at * self.step
+        value = self.low + index * self.step
         return int(value) if self.scale.is_whole else float(f"{value:.12g}")
 
 
@@ -137,20 +137,20 @@ def parse_parameter(name: str, text: str) -> SweepParameter:
         raise ValueError(f"{text!r} has no values: {_FORMS}")
     if scale is Scale.CHOICE:
         return _choice(name, rest)
-    found = _RANGE.fullmatch(rest)
-    if found is None:
+    match = _RANGE.fullmatch(rest)
+    if match is None:
         raise ValueError(f"{text!r} is no range: {_FORMS}")
-    low, high = _number(found[1], scale), _number(found[2], scale)
-    step = None if found[3] is None else _number(found[3], scale)
+    low, high = _number(match[1], scale), _number(match[2], scale)
+    step = None if match[3] is None else _number(match[3], scale)
     if low >= high:
-        raise ValueError(f"{text!r}: {found[1]} is not below {found[2]}; write the smaller number first")
+        raise ValueError(f"{text!r}: {match[1]} is not below {match[2]}; write the smaller number first")
     if scale.is_log and (low <= 0 or step is not None):
-        wrong = "a step" if step is not None else f"{found[1]}, which isn't above 0,"
+        wrong = "a step" if step is not None else f"{match[1]}, which isn't above 0,"
         raise ValueError(
             f"{text!r}: {wrong} doesn't go with {scale}; write {scale.value.removeprefix('log') or 'float'}:"
         )
     if step is not None and step <= 0:
-        raise ValueError(f"{text!r}: the step {found[3]} isn't above 0; write one that is")
+        raise ValueError(f"{text!r}: the step {match[3]} isn't above 0; write one that is")
     if high - low > (sys.float_info.max if step is None else NUMBER_MAX * step):
         raise ValueError(f"{text!r}: the range is too wide for exact numbers; write a narrower one")
     return SweepParameter(name, scale, low, high, step)
@@ -205,13 +205,15 @@ def grid_size(parameters: Sequence[SweepParameter]) -> int:
         ValueError: a parameter has infinitely many values, or the grid is too large.
     """
     size = 1
-    for each in parameters:
-        count = each.size()
+    for parameter in parameters:
+        count = parameter.size()
         if count is None:
             right = (
-                f"write {each.scale}:LOW..HIGH:STEP" if not each.scale.is_log else "write choice:1e-4,1e-3"
+                f"write {parameter.scale}:LOW..HIGH:STEP"
+                if not parameter.scale.is_log
+                else "write choice:1e-4,1e-3"
             )
-            raise ValueError(f"{each.name} has infinitely many values, and a grid needs few: {right}")
+            raise ValueError(f"{parameter.name} has infinitely many values, and a grid needs few: {right}")
         size *= count
     if size > GRID_MAX:
         raise ValueError(
@@ -222,26 +224,28 @@ def grid_size(parameters: Sequence[SweepParameter]) -> int:
 
 def variables(parameters: Sequence[SweepParameter], values: Values) -> dict[str, str]:
     """Return the environment variables with the values of a trial."""
-    named = {each.variable: as_word(values[each.name]) for each in parameters}
+    named = {parameter.variable: as_word(values[parameter.name]) for parameter in parameters}
     return {**named, f"{PARAMETER_VARIABLES}S": json.dumps(dict(values))}
 
 
 def placeholders(command: Sequence[str], parameters: Sequence[SweepParameter]) -> set[str]:
     """Return the parameters that a command names as `{name}`."""
-    names = {each.name for each in parameters}
-    return {found for word in command for found in _PLACEHOLDER.findall(word)} & names
+    names = {parameter.name for parameter in parameters}
+    return {name for word in command for name in _PLACEHOLDER.findall(word)} & names
 
 
 def command_length_max(
     command: Sequence[str], parameters: Sequence[SweepParameter], *, arguments: bool
 ) -> int:
     """Return the length that the command of a trial has at most, without making one."""
-    longest = {each.name: each.length_max for each in parameters}
+    longest = {parameter.name: parameter.length_max for parameter in parameters}
     length = sum(len(word) + 1 for word in command)
     if placeholders(command, parameters):
-        found = (name for word in command for name in _PLACEHOLDER.findall(word))
-        return length + sum(longest.get(name, 0) for name in found)
-    return length + (sum(len(name) + more + 4 for name, more in longest.items()) if arguments else 0)
+        named = (name for word in command for name in _PLACEHOLDER.findall(word))
+        return length + sum(longest.get(name, 0) for name in named)
+    return length + (
+        sum(len(name) + value_length + 4 for name, value_length in longest.items()) if arguments else 0
+    )
 
 
 def command_of_trial(
@@ -253,8 +257,12 @@ def command_of_trial(
     """
     if placeholders(command, parameters):
         words = {name: as_word(value) for name, value in values.items()}
-        return [_PLACEHOLDER.sub(lambda found: words.get(found[1], found[0]), word) for word in command]
-    added = [f"--{each.name}={as_word(values[each.name])}" for each in parameters] if arguments else []
+        return [_PLACEHOLDER.sub(lambda match: words.get(match[1], match[0]), word) for word in command]
+    added = (
+        [f"--{parameter.name}={as_word(values[parameter.name])}" for parameter in parameters]
+        if arguments
+        else []
+    )
     return [*command, *added]
 
 

@@ -51,21 +51,21 @@ def check_sampler(sampler: str) -> None:
 def random_point(space: Sequence[SweepParameter], seed: int, number: int) -> Values:
     """Return the point of a trial, drawn independently of all others."""
     chance = random.Random(f"{seed}/{number}")  # noqa: S311 - no secret
-    return {each.name: each.at(chance.random()) for each in space}
+    return {parameter.name: parameter.at(chance.random()) for parameter in space}
 
 
 def grid_point(space: Sequence[SweepParameter], seed: int, number: int) -> Values:
     """Return the point of a trial in the grid, whose points come in random order."""
-    points = [each.points() for each in space]
-    assert all(each is not None for each in points)
-    sizes = [len(each or ()) for each in points]
+    points = [parameter.points() for parameter in space]
+    assert all(choices is not None for choices in points)
+    sizes = [len(choices or ()) for choices in points]
     total = 1
     for size in sizes:
         total *= size
     order = random.Random(seed)  # noqa: S311 - no secret
-    at = order.sample(range(total), number + 1)[number]
+    rest = order.sample(range(total), number + 1)[number]
     values = {}
-    for each, here, size in zip(space, points, sizes, strict=True):
-        at, position = divmod(at, size)
-        values[each.name] = (here or ())[position]
+    for parameter, choices, size in zip(space, points, sizes, strict=True):
+        rest, position = divmod(rest, size)
+        values[parameter.name] = (choices or ())[position]
     return values

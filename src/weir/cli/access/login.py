@@ -54,12 +54,12 @@ def logout(url: str | None = None, /) -> int:
     from weir.client import device_login, logins
 
     pool = _https_url(url)
-    found = logins.forget(pool)
-    if found is None:
+    saved_login = logins.forget(pool)
+    if saved_login is None:
         print(f"You aren't logged in at {pool}.")
         return 0
     try:
-        device_login.revoke(found)
+        device_login.revoke(saved_login)
     except PoolError as error:
         print(f"weir: The login is forgotten here, but not at the provider: {error}", file=sys.stderr)
     print(f"You are logged out at {pool}.")

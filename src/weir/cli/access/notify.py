@@ -130,7 +130,7 @@ def add(
 
 def _sent_twice(row: "NotificationRow", made: "NotificationRow") -> str:
     """Return the topics that two notifications send to one receiver."""
-    receivers = [(each.channel, each.target, each.project, each.user) for each in (row, made)]
+    receivers = [(rule.channel, rule.target, rule.project, rule.user) for rule in (row, made)]
     return ", ".join(topic for topic in made.on if topic in row.on) if receivers[0] == receivers[1] else ""
 
 

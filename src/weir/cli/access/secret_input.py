@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 
-def read_secret(what: str, file: Path | None) -> str:
+def read_secret(noun: str, file: Path | None) -> str:
     """Return a secret that is typed or piped, because others could see one on the command line.
 
     Raises:
@@ -16,14 +16,14 @@ def read_secret(what: str, file: Path | None) -> str:
         elif sys.stdin.isatty():
             from getpass import getpass
 
-            value = getpass(f"{what[0].upper()}{what[1:]}: ")
+            value = getpass(f"{noun[0].upper()}{noun[1:]}: ")
         else:
             value = sys.stdin.read()
     except OSError as error:
         raise ValueError(f"--file: {file} can't be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ValueError(f"the {what} isn't text; write it as base64, and decode it in the job") from None
+        raise ValueError(f"the {noun} isn't text; write it as base64, and decode it in the job") from None
     value = value.removesuffix("\n").removesuffix("\r")
     if not value:
-        raise ValueError(f"the {what} is empty; write it to the input, or name a file with --file")
+        raise ValueError(f"the {noun} is empty; write it to the input, or name a file with --file")
     return value

@@ -54,9 +54,9 @@ def array_env(written: str) -> list[dict[str, Any]]:
     array = read_indices(written)
     indices = array.indices
     fixed = {"COUNT": len(indices), "MIN": indices[0], "MAX": indices[-1], "STEP": array.step}
-    found = [{"name": f"WEIR_ARRAY_{name}", "value": str(value)} for name, value in fixed.items()]
+    variables = [{"name": f"WEIR_ARRAY_{name}", "value": str(value)} for name, value in fixed.items()]
     if _is_from_zero(array):
-        return [{"name": "WEIR_ARRAY_INDEX", "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}}, *found]
+        return [{"name": "WEIR_ARRAY_INDEX", "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}}, *variables]
     if not isinstance(indices, range):
         listed = " ".join(map(str, indices))
         if len(listed) > LIST_BYTES_MAX:
@@ -64,8 +64,8 @@ def array_env(written: str) -> list[dict[str, Any]]:
                 f"array: a list of {len(indices):,} indices is too long for a Job; write one range such as "
                 "1-50000, or several arrays"
             )
-        found.append({"name": "WEIR_ARRAY_INDICES", "value": listed})
-    return found
+        variables.append({"name": "WEIR_ARRAY_INDICES", "value": listed})
+    return variables
 
 
 def array_command(written: str, command: Sequence[str]) -> list[str]:
@@ -82,10 +82,10 @@ def array_position(index: int, variables: Mapping[str, str], size: int) -> int |
     """Return the number of the pod of an index, by the variables of an Indexed Job; None if it has none."""
     listed = variables.get("WEIR_ARRAY_INDICES")
     if listed is not None:
-        indices: Sequence[int] = [int(each) for each in listed.split() if each.isdigit()]
+        indices: Sequence[int] = [int(word) for word in listed.split() if word.isdigit()]
     else:
         least, step = variables.get("WEIR_ARRAY_MIN", ""), variables.get("WEIR_ARRAY_STEP", "")
-        is_stated = all(each.isascii() and each.isdigit() for each in (least, step)) and int(step) > 0
+        is_stated = all(word.isascii() and word.isdigit() for word in (least, step)) and int(step) > 0
         indices = range(int(least), int(least) + size * int(step), int(step)) if is_stated else range(size)
     return indices.index(index) if index in indices else None
 

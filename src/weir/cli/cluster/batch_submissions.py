@@ -84,7 +84,7 @@ class BatchSubmissions:
             await self._remove(held, mark, error)
             raise
         # In reverse order of dependencies: after an interruption, no chain has begun.
-        await self._release([held[at] for at in reversed(order)], mark)
+        await self._release([held[position] for position in reversed(order)], mark)
         rows = [
             queued_row(job.submission, job.namespace, made) for job, made in zip(held, created, strict=True)
         ]
@@ -98,26 +98,26 @@ class BatchSubmissions:
         Raises:
             PoolError: a Job can't express one of them.
         """
-        settings, found = await self._jobs.settings(), []
-        for at, (submission, words) in enumerate(zip(workloads, written, strict=True)):
+        settings, held_jobs = await self._jobs.settings(), []
+        for index, (submission, words) in enumerate(zip(workloads, written, strict=True)):
             try:
                 namespace = await self._lookup.namespace_for_work(submission.project)
                 job = job_in(settings, submission, words)
             except Refused as error:
-                raise wrong(f"workloads[{at}]: {error.problem.detail}") from None
+                raise wrong(f"workloads[{index}]: {error.problem.detail}") from None
             job["metadata"]["labels"] = {**job["metadata"]["labels"], BATCH_LABEL: mark}
             job["spec"]["suspend"] = True
             job = await self._addresses.add_to(job, namespace)
-            found.append(_HeldSubmission(submission, namespace, job))
-        namespaces = {job.submission.name: job.namespace for job in found}
-        for at, held in enumerate(found):
+            held_jobs.append(_HeldSubmission(submission, namespace, job))
+        namespaces = {job.submission.name: job.namespace for job in held_jobs}
+        for index, held in enumerate(held_jobs):
             for name in dependency_names(held.submission):
                 if namespaces.get(name, held.namespace) != held.namespace:
                     raise wrong(
-                        f"workloads[{at}]: {name} is in the namespace {namespaces[name]}, and a condition "
+                        f"workloads[{index}]: {name} is in the namespace {namespaces[name]}, and a condition "
                         f"holds within {held.namespace} alone"
                     )
-        return found
+        return held_jobs
 
     async def _create(self, job: _HeldSubmission) -> ApiObject:
         try:
@@ -135,11 +135,11 @@ class BatchSubmissions:
     async def _left_over(self, job: _HeldSubmission) -> str | None:
         """Return the mark of a suspended Job left by an interrupted batch; None for other Jobs."""
         try:
-            found = await self._api.get(job.path, OwnerObject)
+            stored_job = await self._api.get(job.path, OwnerObject)
         except ApiRefused:
             return None
-        has_begun = found.status.get("startTime") or not found.spec.get("suspend")
-        return None if has_begun else found.metadata.labels.get(BATCH_LABEL)
+        has_begun = stored_job.status.get("startTime") or not stored_job.spec.get("suspend")
+        return None if has_begun else stored_job.metadata.labels.get(BATCH_LABEL)
 
     async def _release(self, jobs: Sequence[_HeldSubmission], mark: str) -> None:
         async def release(job: _HeldSubmission) -> None:
@@ -182,15 +182,15 @@ class BatchSubmissions:
             await _patiently(lambda: self._api.delete(path, uid=job.metadata.uid, propagation="Background"))
 
 
-async def _in_turn(act: Callable[[T], Awaitable[R]], each: Sequence[T]) -> list[R]:
+async def _in_turn(act: Callable[[T], Awaitable[R]], inputs: Sequence[T]) -> list[R]:
     """Return the results of an action on each item, some at a time; start no more after a failure.
 
     Those that are under way are awaited: what was sent can't be taken back.
     """
     results: list[R] = []
-    for start in range(0, len(each), AT_ONCE):
-        found = await asyncio.gather(*map(act, each[start : start + AT_ONCE]), return_exceptions=True)
-        for result in found:
+    for start in range(0, len(inputs), AT_ONCE):
+        outcomes = await asyncio.gather(*map(act, inputs[start : start + AT_ONCE]), return_exceptions=True)
+        for result in outcomes:
             if isinstance(result, BaseException):
                 raise result
             results.append(result)

@@ -56,14 +56,14 @@ class ClusterSweeps:
         """
         match method, list(parts):
             case "GET", []:
-                projects, found = comma_words(params.get("project")), await self._objects.all()
+                projects, sweeps = comma_words(params.get("project")), await self._objects.all()
                 if projects:
-                    found = [each for each in found if each.spec.project in projects]
-                found.sort(key=lambda each: each.metadata.creation_timestamp or "", reverse=True)
-                live = {each.metadata.namespace for each in found if each.status.ended_at is None}
+                    sweeps = [sweep for sweep in sweeps if sweep.spec.project in projects]
+                sweeps.sort(key=lambda sweep: sweep.metadata.creation_timestamp or "", reverse=True)
+                live = {sweep.metadata.namespace for sweep in sweeps if sweep.status.ended_at is None}
                 ready = dict(zip(live, await asyncio.gather(*map(self._ready, live)), strict=True))
-                items = [sweep_row(each, ready.get(each.metadata.namespace, set())) for each in found]
-                return SweepPage(total=len(found), items=items)
+                items = [sweep_row(sweep, ready.get(sweep.metadata.namespace, set())) for sweep in sweeps]
+                return SweepPage(total=len(sweeps), items=items)
             case "POST", []:
                 return await self._begin(body)
             case "GET", [name]:
@@ -114,7 +114,7 @@ class ClusterSweeps:
             if error.status != 403:
                 raise
             return set()
-        return {each.metadata.name for each in jobs if each.status.ready}
+        return {job.metadata.name for job in jobs if job.status.ready}
 
     async def _begin(self, body: bytes) -> SweepDetail:
         """Create a Sweep."""

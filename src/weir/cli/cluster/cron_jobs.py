@@ -88,7 +88,7 @@ class CronJobs:
         """
         match method, list(parts):
             case "GET", []:
-                rows = [_row(each) for each in await self._objects.all()]
+                rows = [_row(cron_job) for cron_job in await self._objects.all()]
                 rows.sort(key=lambda row: row.name)
                 return SchedulePage(total=len(rows), items=rows)
             case "GET", [name]:
@@ -173,19 +173,19 @@ class CronJobs:
         Raises:
             Refused: an earlier run forbids another.
         """
-        found = await self._objects.named(name)
-        metadata, spec, active = found.metadata, found.spec, found.status.active
+        cron_job = await self._objects.named(name)
+        metadata, spec, active = cron_job.metadata, cron_job.spec, cron_job.status.active
         if active and spec.concurrency_policy == "Forbid":
             earlier = f"{metadata.namespace}/job-{active[0].name}"
             raise refused(409, f"{earlier} isn't over, and this schedule forbids two runs at a time.")
-        job = _job_of(found, extra_run_name(metadata.name[:_RUN_STEM_MAX], UTC, time.time()))
+        job = _job_of(cron_job, extra_run_name(metadata.name[:_RUN_STEM_MAX], UTC, time.time()))
         jobs = path_of(JOBS, "jobs", metadata.namespace)
         if spec.concurrency_policy == "Replace":
-            for each in active:
+            for active_job in active:
                 with suppress(NotFound):  # it has ended by itself
-                    await self._api.delete(f"{jobs}/{each.name}", propagation="Background")
+                    await self._api.delete(f"{jobs}/{active_job.name}", propagation="Background")
         made = await self._api.post(jobs, job, ApiObject)
-        return _row(found).model_copy(update={"last": f"{metadata.namespace}/job-{made.metadata.name}"})
+        return _row(cron_job).model_copy(update={"last": f"{metadata.namespace}/job-{made.metadata.name}"})
 
     async def _suspend(self, name: str, *, suspended: bool) -> ScheduleRow:
         before = await self._objects.named(name)
@@ -195,9 +195,9 @@ class CronJobs:
         missed_s = None if suspended or not before.spec.suspend else _missed(before)
         if missed_s is None:
             return row
-        at = datetime.fromtimestamp(missed_s, UTC)
-        said = f"The run of {at:%Y-%m-%d %H:%M} UTC was missed; the cluster begins it now."
-        return row.model_copy(update={"said": said})
+        missed_time = datetime.fromtimestamp(missed_s, UTC)
+        note = f"The run of {missed_time:%Y-%m-%d %H:%M} UTC was missed; the cluster begins it now."
+        return row.model_copy(update={"said": note})
 
 
 def _job_of(cron_job: CronView, name: str) -> dict[str, Any]:
@@ -244,12 +244,12 @@ def _times(cron_job: CronView) -> tuple[str, Any]:
 def _row(cron_job: CronView) -> ScheduleRow:
     """Return the row of a schedule; unreadable times are reported in it."""
     metadata, spec, status = cron_job.metadata, cron_job.spec, cron_job.status
-    next_s, said = None, ""
+    next_s, note = None, ""
     try:
         cron, zone = _times(cron_job)
         next_s = None if spec.suspend else next_time(cron, zone, time.time())
     except ValueError as error:
-        cron, said = spec.schedule, f"Its next time can't be read here: {error}"
+        cron, note = spec.schedule, f"Its next time can't be read here: {error}"
     last_s = at_s(status.last_schedule_time)
     return ScheduleRow(
         name=metadata.key,
@@ -262,8 +262,8 @@ def _row(cron_job: CronView) -> ScheduleRow:
         next_s=next_s,
         last_s=last_s,
         last=None if last_s is None else _run(metadata, last_s),
-        said=said,
-        active=[f"{metadata.namespace}/job-{each.name}" for each in status.active],
+        said=note,
+        active=[f"{metadata.namespace}/job-{job.name}" for job in status.active],
         command=_command(spec.job_template),
     )
 

@@ -60,7 +60,7 @@ class GangAddresses:
             return job
         return _with_variables(job, _service_name(job["metadata"]["name"]))
 
-    async def create(self, job: Body, namespace: str, of: type[T]) -> T:
+    async def create(self, job: Body, namespace: str, kind: type[T]) -> T:
         """Create a Job; that of a gang is suspended until its Service exists.
 
         Raises:
@@ -69,8 +69,8 @@ class GangAddresses:
         """
         path = path_of(JOBS, "jobs", namespace)
         if service_of(job) is None:
-            return await self._api.post(path, job, of)
-        created = await self._api.post(path, {**job, "spec": {**job["spec"], "suspend": True}}, of)
+            return await self._api.post(path, job, kind)
+        created = await self._api.post(path, {**job, "spec": {**job["spec"], "suspend": True}}, kind)
         own = path_of(JOBS, "jobs", namespace, created.metadata.name)
         try:
             await self.create_service(job, namespace, created.metadata)
@@ -129,7 +129,7 @@ def without_address(job: Body) -> Body:
     pod = job["spec"]["template"]["spec"]
     del pod["subdomain"]
     container = pod["containers"][0]
-    container["env"] = [each for each in container["env"] if each["name"] != "MASTER_ADDR"]
+    container["env"] = [variable for variable in container["env"] if variable["name"] != "MASTER_ADDR"]
     return job
 
 
@@ -169,7 +169,8 @@ def _with_variables(job: Body, subdomain: str | None) -> Body:
 def _variables(job: Mapping[str, Any]) -> dict[str, str | None]:
     containers = job["spec"]["template"]["spec"].get("containers")
     return {
-        each["name"]: each.get("value") for each in (containers[0].get("env") if containers else ()) or ()
+        variable["name"]: variable.get("value")
+        for variable in (containers[0].get("env") if containers else ()) or ()
     }
 
 

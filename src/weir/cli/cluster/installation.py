@@ -24,7 +24,7 @@ class InstallationView:
     @property
     def gpu_resource(self) -> str:
         """Return the resource for the GPUs of a Job: the first one with a complete name."""
-        names = (each for each in self.devices.resources if not each.endswith("*"))
+        names = (name for name in self.devices.resources if not name.endswith("*"))
         return next(names, DEFAULT_GPU_RESOURCE)
 
 
@@ -35,12 +35,12 @@ async def read_installation(api: ApiClient, home: str) -> InstallationView:
         Refused: the ConfigMap has a mistake.
     """
     try:
-        found = await api.get(path_of("v1", "configmaps", home, INSTALLATION), ConfigMapView)
+        settings = await api.get(path_of("v1", "configmaps", home, INSTALLATION), ConfigMapView)
     except ApiRefused as error:
         if error.status not in (403, 404):
             raise
         return InstallationView()
-    scheduler, devices = found.data.get("scheduler", "").strip(), found.data.get("devices", "").strip()
+    scheduler, devices = settings.data.get("scheduler", "").strip(), settings.data.get("devices", "").strip()
     try:
         chosen = read_devices(devices) if devices else DeviceResources()
     except ValueError as error:

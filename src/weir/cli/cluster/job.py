@@ -93,10 +93,10 @@ def _completions(submission: Submission, pods: PodsEntry) -> dict[str, Any]:
 
 def _start_conditions(submission: Submission) -> dict[str, str]:
     """Return the annotations of the Job alone, so that one `kubectl annotate` can remove them."""
-    found = {}
+    annotations = {}
     if submission.begin is not None:
-        at = datetime.fromtimestamp(math.ceil(submission.begin), UTC)
-        found[f"{PREFIX}begin"] = f"{at:%Y-%m-%dT%H:%M:%SZ}"
+        begin = datetime.fromtimestamp(math.ceil(submission.begin), UTC)
+        annotations[f"{PREFIX}begin"] = f"{begin:%Y-%m-%dT%H:%M:%SZ}"
     for key in ("after", "after_ok", "after_not_ok", "after_any"):
         names: Sequence[str] = getattr(submission, key)
         if not names:
@@ -106,8 +106,8 @@ def _start_conditions(submission: Submission) -> dict[str, str]:
             parse_names(written)
         except ValueError as error:
             raise wrong(f"{key}: {error}") from None
-        found[PREFIX + key.replace("_", "-")] = written
-    return found
+        annotations[PREFIX + key.replace("_", "-")] = written
+    return annotations
 
 
 def _made_up(submission: Submission) -> str:
@@ -125,9 +125,9 @@ def _annotations(submission: Submission, words: Mapping[str, Any], pods: PodsEnt
     if submission.max_runtime is not None:
         annotations["weir.dev/max-runtime"] = str(words["max_runtime"])
     if submission.topology is not None:
-        of = submission.topology
-        levels = [f"{key}={value}" for key in ("required", "preferred") if (value := getattr(of, key))]
-        annotations["weir.dev/topology"] = f"{of.name}:{','.join(levels)}"
+        topology = submission.topology
+        levels = [f"{key}={value}" for key in ("required", "preferred") if (value := getattr(topology, key))]
+        annotations["weir.dev/topology"] = f"{topology.name}:{','.join(levels)}"
     least = pods.min if submission.min_pods is None else submission.min_pods
     if submission.array is not None:
         least = 1  # each index starts alone
@@ -163,7 +163,7 @@ def _pod(
     if submission.array is not None:
         container["command"] = array_command(submission.array, container["command"])
     env: list[dict[str, Any]] = [
-        {"name": name, "value": literal(each)} for name, each in submission.env.items()
+        {"name": name, "value": literal(value)} for name, value in submission.env.items()
     ]
     if submission.array is not None:
         env += array_env(submission.array)
@@ -187,8 +187,8 @@ def _pod(
     priority = submission.priority
     if priority is not None and priority != DEFAULT_PRIORITY[WorkloadType(submission.type)]:
         if priority not in classes:
-            known = ", ".join(f"{value} ({classes[value]})" for value in sorted(classes)) or "none"
-            raise wrong(f"priority: no PriorityClass has the value {priority}; there are {known}")
+            available = ", ".join(f"{value} ({classes[value]})" for value in sorted(classes)) or "none"
+            raise wrong(f"priority: no PriorityClass has the value {priority}; there are {available}")
         spec["priorityClassName"] = classes[priority]
     return spec
 

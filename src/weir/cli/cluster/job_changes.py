@@ -65,10 +65,14 @@ class JobChanges:
         metadata = job["metadata"]
         conditions = (job.get("status") or {}).get("conditions") or ()
         if not any(
-            each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions
+            condition["type"] in ("Complete", "Failed") and condition["status"] == "True"
+            for condition in conditions
         ):
             raise refused(409, f"{name} isn't over yet: stop it first, or submit it under another name.")
-        owner = next((each for each in metadata.get("ownerReferences", ()) if each.get("controller")), None)
+        owner = next(
+            (reference for reference in metadata.get("ownerReferences", ()) if reference.get("controller")),
+            None,
+        )
         if owner is not None and owner["kind"] != "CronJob":
             raise not_here(f"{name} belongs to {owner['kind']} {owner['name']}, which makes its Jobs itself")
         if job["spec"].get("manualSelector"):
@@ -79,12 +83,12 @@ class JobChanges:
         if has_addresses:
             job = without_address(job)
         addresses = GangAddresses(self._api)
-        found = _NUMBERED.fullmatch(metadata["name"])
-        assert found is not None, "a name has at least one letter"
-        least = int(found["number"] or 1) + 1
+        match = _NUMBERED.fullmatch(metadata["name"])
+        assert match is not None, "a name has at least one letter"
+        least = int(match["number"] or 1) + 1
         for number in range(least, least + RERUNS_MAX):
             suffix = f"-r{number}"
-            new = f"{found['name'][: NAME_LENGTH_MAX - len(suffix)].rstrip('-.')}{suffix}"
+            new = f"{match['name'][: NAME_LENGTH_MAX - len(suffix)].rstrip('-.')}{suffix}"
             again = job_again(job, new)
             if has_addresses:
                 again = await addresses.add_to(again, namespace)
@@ -112,8 +116,8 @@ class JobChanges:
                 wanted = None
             by_value = {value: key for key, value in classes.items()}
             if wanted not in by_value:
-                known = ", ".join(f"{by_value[value]} ({value})" for value in sorted(by_value)) or "none"
-                raise wrong(f"priority: no PriorityClass has this name or value; there are {known}")
+                available = ", ".join(f"{by_value[value]} ({value})" for value in sorted(by_value)) or "none"
+                raise wrong(f"priority: no PriorityClass has this name or value; there are {available}")
             wanted = by_value[wanted]
         workload, namespace, job = await self._job(name, f"annotate it with {_CLASS}: {wanted}")
         stated = job["spec"]["template"]["spec"].get(_CLASS)
@@ -157,7 +161,10 @@ def _labelled_project(job: Object) -> str | None:
 def job_again(job: Object, name: str) -> Object:
     """Return a new Job like another one, without the fields of the API server and controllers."""
     metadata = {key: dict(job["metadata"].get(key) or {}) for key in _KEPT_METADATA}
-    for key in [*(PREFIX + each for each in _OF_ONE_RUN), "kubectl.kubernetes.io/last-applied-configuration"]:
+    for key in [
+        *(PREFIX + suffix for suffix in _OF_ONE_RUN),
+        "kubectl.kubernetes.io/last-applied-configuration",
+    ]:
         metadata["annotations"].pop(key, None)
     spec = {key: value for key, value in job["spec"].items() if key not in ("selector", "suspend")}
     template = dict(spec["template"])

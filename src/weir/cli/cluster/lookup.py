@@ -79,12 +79,12 @@ class Lookup:
             listed = await self._queries.everywhere("workloads", params)
         page = msgspec.json.decode(listed)
         matching = [_found(row) for row in page["items"]]
-        nearby = [each for each in matching if each.namespace == self.within]
+        nearby = [candidate for candidate in matching if candidate.namespace == self.within]
         candidates = nearby if len(nearby) == 1 else matching
         if len(candidates) == 1:
             return candidates[0]
         if candidates:
-            names = ", ".join(each.key for each in candidates[:_LISTED_MOST])
+            names = ", ".join(candidate.key for candidate in candidates[:_LISTED_MOST])
             raise refused(409, f"There are several workloads {name}: write one of {names}.")
         for place in [namespace] if namespace else await self._own_namespaces():
             queued = await self._just_queued(place, bare)
@@ -105,11 +105,11 @@ class Lookup:
 
     async def _own_namespaces(self) -> list[str]:
         """Return the namespaces of names without one: that of the kubeconfig, and that of $WEIR_PROJECT."""
-        found = [self.within]
+        namespaces = [self.within]
         if project := os.environ.get("WEIR_PROJECT"):
             with suppress(PoolError):  # it has several, or they can't be read
-                found.append(await self.namespace_of(project))
-        return list(dict.fromkeys(found))
+                namespaces.append(await self.namespace_of(project))
+        return list(dict.fromkeys(namespaces))
 
     async def _just_queued(self, namespace: str, name: str) -> LookupResult | None:
         """Return a Job or bare pod without a workload: a new one, or one of another scheduler.
@@ -122,13 +122,13 @@ class Lookup:
             prefix = f"{kind.lower()}-"
             bare = name.removeprefix(prefix)
             try:
-                found = await self._api.get(path_of(api_version, resource, namespace, bare), OwnerObject)
+                queued = await self._api.get(path_of(api_version, resource, namespace, bare), OwnerObject)
             except ApiRefused as error:
                 if error.status not in (403, 404):
                     raise
                 return None
-            owner = OwnerFields(found.metadata.uid, api_version, kind, bare)
-            return LookupResult(namespace, f"{prefix}{bare}", {}, found, owner)
+            owner = OwnerFields(queued.metadata.uid, api_version, kind, bare)
+            return LookupResult(namespace, f"{prefix}{bare}", {}, queued, owner)
 
         job, pod = await asyncio.gather(read("Job", JOBS, "jobs"), read("Pod", "v1", "pods"))
         return job or pod

@@ -12,10 +12,10 @@ _REFUSED = re.compile(
 
 def missing_right(text: str) -> str | None:
     """Return the missing right to read Weir's API, with a remedy; None for refusals of other requests."""
-    found = _REFUSED.search(text)
-    if found is None:
+    match = _REFUSED.search(text)
+    if match is None:
         return None
-    user, resource, namespace = found.group("user", "resource", "namespace")
+    user, resource, namespace = match.group("user", "resource", "namespace")
     if namespace is None:
         return (
             f"{user} may not read the {resource} of the whole cluster: this takes the ClusterRole weir-view "

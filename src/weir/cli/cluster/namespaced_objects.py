@@ -30,7 +30,7 @@ class NamespacedObjects(Generic[Kind]):
         lookup: Lookup,
         group_version: str,
         resource: str,
-        of: type[Kind],
+        kind: type[Kind],
         *,
         noun: str,
         selector: str = "",
@@ -39,7 +39,7 @@ class NamespacedObjects(Generic[Kind]):
         """Begin. `shown_by` is the command that lists the objects; by default that of the noun."""
         self._api = api
         self._shown_by = shown_by or f"{noun} list"
-        self._group_version, self._resource, self._of = group_version, resource, of
+        self._group_version, self._resource, self._of = group_version, resource, kind
         self._noun, self._selector = noun, selector
         self._within, self._only = lookup.within, lookup.namespace
 
@@ -72,14 +72,14 @@ class NamespacedObjects(Generic[Kind]):
                 return await self._api.get(self.path(namespace, bare), self._of)
             except NotFound:
                 raise self._none(name) from None
-        matching = [each for each in await self.all() if each.metadata.name == bare]
-        nearby = [each for each in matching if each.metadata.namespace == self._within]
+        matching = [candidate for candidate in await self.all() if candidate.metadata.name == bare]
+        nearby = [candidate for candidate in matching if candidate.metadata.namespace == self._within]
         candidates = nearby or matching
         if len(candidates) == 1:
             return candidates[0]
         if not candidates:
             raise self._none(name)
-        names = ", ".join(each.metadata.key for each in candidates[:_LISTED_MOST])
+        names = ", ".join(candidate.metadata.key for candidate in candidates[:_LISTED_MOST])
         raise refused(409, f"There are several {self._noun}s {name}: write one of {names}.")
 
     def _none(self, name: str) -> Exception:

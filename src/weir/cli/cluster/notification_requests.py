@@ -72,7 +72,7 @@ class NotificationRequests:
         """
         match method, list(parts):
             case "GET", []:
-                rows = [NotificationRow(**_row_fields(each)) for each in await self._all()]
+                rows = [NotificationRow(**_row_fields(rule)) for rule in await self._all()]
                 return NotificationPage(total=len(rows), items=rows)
             case "POST", []:
                 return await self._add(body)
@@ -86,7 +86,7 @@ class NotificationRequests:
         raise not_here(instead_of(["notifications", *parts]))
 
     async def _all(self) -> list[NotificationRuleObject]:
-        return sorted(await self._objects.all(), key=lambda each: each.metadata.key)
+        return sorted(await self._objects.all(), key=lambda rule: rule.metadata.key)
 
     # Changes
 
@@ -184,9 +184,9 @@ class NotificationRequests:
         rule = await self._api.patch(path, change, Patch.MERGE, NotificationRuleObject)
         until_s = time.monotonic() + TESTED_S
         while time.monotonic() < until_s:
-            found = rule.status.test
-            if found is not None and found.id == test:
-                return NotificationTested(delivered=found.delivered, sentence=found.sentence)
+            outcome = rule.status.test
+            if outcome is not None and outcome.id == test:
+                return NotificationTested(delivered=outcome.delivered, sentence=outcome.sentence)
             await asyncio.sleep(LOOK_S)
             rule = await self._read(rule)
         raise refused(
@@ -196,7 +196,7 @@ class NotificationRequests:
     # Lists
 
     def _deliveries(self, rules: Sequence[NotificationRuleObject], params: Mapping[str, str]) -> DeliveryPage:
-        states = {each for each in params.get("state", "").split(",") if each}
+        states = {state for state in params.get("state", "").split(",") if state}
         rows = [row for rule in rules for row in _delivery_rows(rule) if not states or row.state in states]
         rows.sort(key=lambda row: row.made_s, reverse=True)
         return DeliveryPage(total=len(rows), items=rows)
@@ -207,7 +207,7 @@ def _row_fields(rule: NotificationRuleObject) -> dict[str, Any]:
     return {
         "id": number_of(metadata.uid),
         "name": rule.metadata.key,
-        "channel": next((each for each in CHANNELS if each == spec.channel), "mail"),
+        "channel": next((channel for channel in CHANNELS if channel == spec.channel), "mail"),
         "target": status.receiver or spec.address or f"{spec.url_key} of Secret {SECRET}",
         "on": [topic for topic in TOPICS if topic in spec.topics],
         "project": spec.project or None,
@@ -241,17 +241,17 @@ def _delivery_rows(rule: NotificationRuleObject) -> list[DeliveryRow]:
     rows = [
         DeliveryRow(
             **common,
-            id=number_of(each.key.removeprefix("msg_")),
-            key=each.key,
+            id=number_of(delivery.key.removeprefix("msg_")),
+            key=delivery.key,
             state=pending,
-            attempts=each.attempts,
-            made_s=seconds_of(each.made_at),
-            due_s=seconds_of(each.due_at),
-            size=len(each.notifications),
-            about=each.notifications[0].sentence if each.notifications else "",
-            error=each.error,
+            attempts=delivery.attempts,
+            made_s=seconds_of(delivery.made_at),
+            due_s=seconds_of(delivery.due_at),
+            size=len(delivery.notifications),
+            about=delivery.notifications[0].sentence if delivery.notifications else "",
+            error=delivery.error,
         )
-        for each in reversed(rule.status.messages)
+        for delivery in reversed(rule.status.messages)
     ]
     for done in rule.status.deliveries:
         state: DeliveryState = "failed" if done.state == "failed" else "delivered"

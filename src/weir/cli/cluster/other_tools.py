@@ -39,12 +39,12 @@ _BY_RESOURCE = {
 }
 
 
-def _of_workload(name: str, what: str) -> str:
+def _of_workload(name: str, part: str) -> str:
     namespace, _, bare = name.rpartition("/")
     within, job = f"-n {namespace} " if namespace else "", bare.removeprefix("job-")
-    if what == "logs":
+    if part == "logs":
         return f"the output is with the cluster's nodes: weir logs {name} -f"
-    if what == "indices":
+    if part == "indices":
         pods = f"kubectl get pods {within}-l batch.kubernetes.io/job-name={job}"
         return f"each index of a Job is a pod: {pods}; weir logs {name} --index N prints the output of one"
     return f"weir exec {name} -- COMMAND runs a command in its pod, and weir shell {name} opens a shell"
@@ -65,8 +65,8 @@ def _of_queue(name: str, rest: Sequence[str]) -> str:
     return f"change the object itself: kubectl edit projects.weir.dev {name}"
 
 
-def _of_node(name: str, what: str, rest: Sequence[str]) -> str:
-    match what, rest:
+def _of_node(name: str, part: str, rest: Sequence[str]) -> str:
+    match part, rest:
         case "gpus", [gpu, *_]:
             return (
                 f"GPU {gpu} is taken out of service by the device plugin of {name}, which reports it as "

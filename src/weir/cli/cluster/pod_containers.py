@@ -45,13 +45,16 @@ class PodContainers(ApiStruct):
     def main(self) -> _Container:
         """The container to enter: the one that kubectl takes, else the first one."""
         named = self.metadata.annotations.get(_DEFAULT_CONTAINER)
-        return next((each for each in self.spec.containers if each.name == named), self.spec.containers[0])
+        return next(
+            (container for container in self.spec.containers if container.name == named),
+            self.spec.containers[0],
+        )
 
     @property
     def _status(self) -> ContainerRun:
         name = self.main.name
-        found = (each for each in self.status.container_statuses if each.name == name)
-        return next(found, ContainerRun(name))
+        statuses = (status for status in self.status.container_statuses if status.name == name)
+        return next(statuses, ContainerRun(name))
 
     @property
     def state(self) -> ContainerState:

@@ -97,9 +97,9 @@ class PodLogs:
         wanted = asked.pod.rpartition("/")[2]
         is_there = wanted in places or any(pod.metadata.name == wanted for pod in pods)
         if not is_there and not self._pods.may_come(wanted):
-            known = ", ".join(pod.metadata.name for pod in pods[:_NAMED_MAX]) or "none"
+            names = ", ".join(pod.metadata.name for pod in pods[:_NAMED_MAX]) or "none"
             raise wrong(
-                f"pod: {self._pods.key} has no pod {asked.pod[:80]!r}; write {ALL_PODS}, or one of {known}"
+                f"pod: {self._pods.key} has no pod {asked.pod[:80]!r}; write {ALL_PODS}, or one of {names}"
             )
         return wanted
 
@@ -240,10 +240,10 @@ class PodLogs:
                     raise
             if over and is_whole:
                 return
-            found = await self._pods.pod(pod.metadata.name)
-            if found is None or found.metadata.uid != pod.metadata.uid:
+            current = await self._pods.pod(pod.metadata.name)
+            if current is None or current.metadata.uid != pod.metadata.uid:
                 return
-            pod = found
+            pod = current
             if pod.restarts != restarts:
                 last, tail, pause_s = b"", None, LOOK_S_MIN
                 yield StartMark(f"restart {pod.restarts} of {pod.metadata.name}", pod.begun_s)

@@ -41,32 +41,32 @@ class ClusterQueries:
 
     async def workload(self, name: str) -> bytes:
         """Return all details of a workload."""
-        found = await self.lookup.workload(name)
-        if found.queued is not None:
+        workload = await self.lookup.workload(name)
+        if workload.queued is not None:
             from weir.cli.cluster.queued_owner import read_queued_owner
 
-            owner = await read_queued_owner(self._api, self._home, found)
-            return _encoded(_just_queued(found, owner))
-        return await self._queries.get(found.path)
+            owner = await read_queued_owner(self._api, self._home, workload)
+            return _encoded(_just_queued(workload, owner))
+        return await self._queries.get(workload.path)
 
     async def why(self, name: str, params: Mapping[str, str]) -> bytes:
         """Return the reason of a pending workload, and changes that would let it start now."""
-        found = await self.lookup.workload(name)
-        if found.queued is not None:
-            return _encoded(await self._why_queued(found))
-        return await self._queries.get(f"{found.path}/why", params)
+        workload = await self.lookup.workload(name)
+        if workload.queued is not None:
+            return _encoded(await self._why_queued(workload))
+        return await self._queries.get(f"{workload.path}/why", params)
 
     async def series(self, name: str) -> bytes:
         """Return the curves of a workload's reported values."""
-        found = await self.lookup.workload(name)
-        if found.queued is not None:
-            return _encoded(SeriesAnswer(name=found.key, stands_in=False, series=[]))
-        return await self._queries.get(f"{found.path}/series")
+        workload = await self.lookup.workload(name)
+        if workload.queued is not None:
+            return _encoded(SeriesAnswer(name=workload.key, stands_in=False, series=[]))
+        return await self._queries.get(f"{workload.path}/series")
 
     async def decision(self, name: str) -> bytes:
         """Return how the nodes score for a workload, and the victims that it may evict."""
-        found = await self.lookup.workload(name)
-        return await self._queries.get(f"{found.path}/decision")
+        workload = await self.lookup.workload(name)
+        return await self._queries.get(f"{workload.path}/decision")
 
     async def preview(self, kind: str, name: str, spec: Mapping[str, object]) -> bytes:
         """Return the effect of a spec of a department or project on the next decision."""
@@ -77,9 +77,9 @@ class ClusterQueries:
         name = params.get("workload")
         if not name:
             return await self._queries.everywhere("events", params)
-        found = await self.lookup.workload(name)
+        workload = await self.lookup.workload(name)
         return await self._queries.get(
-            f"namespaces/{found.namespace}/events", {**params, "workload": found.key}
+            f"namespaces/{workload.namespace}/events", {**params, "workload": workload.key}
         )
 
     async def _why_queued(self, workload: LookupResult) -> WhyAnswer:

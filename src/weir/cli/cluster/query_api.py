@@ -51,7 +51,7 @@ class QueryApi:
         try:
             return bytes(await asked)
         except NotFound as error:
-            if any(each in str(error) for each in NO_SUCH_KIND):
+            if any(phrase in str(error) for phrase in NO_SUCH_KIND):
                 raise refused(404, _not_served()) from None
             raise
         except ApiRefused as error:

@@ -76,8 +76,10 @@ async def _project_of(api: ApiClient, namespace: str) -> str:
         projects = await api.list_all(path_of(API_VERSION, "projects"), ListedQueue)
     except ApiRefused:
         return ""
-    found = [each.metadata.name for each in projects if namespace in (each.spec.get("namespaces") or ())]
-    return found[0] if len(found) == 1 else ""
+    names = [
+        project.metadata.name for project in projects if namespace in (project.spec.get("namespaces") or ())
+    ]
+    return names[0] if len(names) == 1 else ""
 
 
 def _gpus(pod_spec: Object, installed: InstallationView) -> float:
@@ -88,7 +90,7 @@ def _gpus(pod_spec: Object, installed: InstallationView) -> float:
     except (ValueError, msgspec.ValidationError):
         return 0.0
     milli = [
-        each * devices.gpu_weight_milli(name) for name, each in amounts.items() if devices.has_gpus(name)
+        amount * devices.gpu_weight_milli(name) for name, amount in amounts.items() if devices.has_gpus(name)
     ]
     return float(sum(milli) / WHOLE_MILLI)
 
@@ -98,10 +100,10 @@ async def _suspension(api: ApiClient, workload: LookupResult, project: str) -> s
     assert workload.owner is not None
     job = workload.owner.name
     try:
-        found = await api.get(path_of("batch/v1", "jobs", workload.namespace, job), dict[str, Any])
+        manifest = await api.get(path_of("batch/v1", "jobs", workload.namespace, job), dict[str, Any])
     except ApiRefused:
-        found = {}
-    writer, resumer = _writer_of_suspend(found), resumed_by({**found, "kind": "Job"})
+        manifest = {}
+    writer, resumer = _writer_of_suspend(manifest), resumed_by({**manifest, "kind": "Job"})
     by = f", as {writer} wrote it" if writer else ""
     queue = f"the queue of {project}" if project else "a queue"
     then = f"{resumer}, and then" if resumer else "once it is resumed,"
@@ -111,7 +113,9 @@ async def _suspension(api: ApiClient, workload: LookupResult, project: str) -> s
 def _writer_of_suspend(job: Object) -> str:
     """Return the field manager that wrote spec.suspend of a Job; empty if it isn't known."""
     managed = (job.get("metadata") or {}).get("managedFields") or ()
-    writers = [each for each in managed if "f:suspend" in ((each.get("fieldsV1") or {}).get("f:spec") or {})]
+    writers = [
+        writer for writer in managed if "f:suspend" in ((writer.get("fieldsV1") or {}).get("f:spec") or {})
+    ]
     if not writers:
         return ""
-    return str(max(writers, key=lambda each: str(each.get("time", ""))).get("manager", ""))
+    return str(max(writers, key=lambda writer: str(writer.get("time", ""))).get("manager", ""))

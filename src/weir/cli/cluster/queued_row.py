@@ -22,7 +22,9 @@ def just_queued(workload: LookupResult, owner: "QueuedOwner | None" = None) -> W
     assert workload.queued is not None
     metadata = workload.queued.metadata
     stated = metadata.labels.get("weir.dev/type", "")
-    kind = next((each for each in WorkloadType if each.value == stated), WorkloadType.TRAIN)
+    kind = next(
+        (workload_type for workload_type in WorkloadType if workload_type.value == stated), WorkloadType.TRAIN
+    )
     return WorkloadDetail(
         uid=workload_number(metadata.namespace, metadata.uid),
         name=workload.key,

@@ -24,10 +24,10 @@ async def release_queues(access: Credentials) -> list[str]:
         for plural in PLURALS.values():
             path = path_of(API_VERSION, plural)
             try:
-                found = await api.list_all(path, QuotaObject)
+                queues = await api.list_all(path, QuotaObject)
             except NotFound:
                 continue  # the CRDs are already removed
-            names = [thing.metadata.name for thing in found]
+            names = [queue.metadata.name for queue in queues]
             released += [f"{plural}/{name}" for name in names if await _release(api, f"{path}/{name}")]
     return released
 
@@ -39,7 +39,7 @@ async def _release(api: ApiClient, path: str) -> bool:
             metadata = (await api.get(path, QuotaObject)).metadata
             if FINALIZER not in metadata.finalizers:
                 return False
-            others = [each for each in metadata.finalizers if each != FINALIZER]
+            others = [finalizer for finalizer in metadata.finalizers if finalizer != FINALIZER]
             change = {"resourceVersion": metadata.resource_version, "finalizers": others}
             await api.patch(path, {"metadata": change}, Patch.MERGE, IgnoredObject)
         except NotFound:

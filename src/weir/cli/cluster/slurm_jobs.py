@@ -38,8 +38,8 @@ class ClusterJobs:
         """
         namespace = self._transport.namespace_of(project)
         path = path_of(JOBS, "jobs", namespace)
-        found = self._transport.list_all(path, ApiObject, label_selector=f"{SLURM_JOB}={number}")
-        if not found:
-            known = f"kubectl get jobs -n {namespace} -L {SLURM_JOB} shows the numbers"
-            raise wrong(f"after: there is no job {number} in {namespace}; {known}")
-        return max(found, key=lambda each: each.metadata.creation_timestamp or "").metadata.name
+        jobs = self._transport.list_all(path, ApiObject, label_selector=f"{SLURM_JOB}={number}")
+        if not jobs:
+            hint = f"kubectl get jobs -n {namespace} -L {SLURM_JOB} shows the numbers"
+            raise wrong(f"after: there is no job {number} in {namespace}; {hint}")
+        return max(jobs, key=lambda job: job.metadata.creation_timestamp or "").metadata.name

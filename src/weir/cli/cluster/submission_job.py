@@ -24,8 +24,8 @@ _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 def gpus_of(pods: PodsEntry) -> float:
     """Return the GPUs of all pods together."""
-    each = pods.gpus / WHOLE_MILLI
-    return ((pods.devices or 1) * each if pods.gpus < WHOLE_MILLI else each) * pods.count
+    gpus = pods.gpus / WHOLE_MILLI
+    return ((pods.devices or 1) * gpus if pods.gpus < WHOLE_MILLI else gpus) * pods.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +70,12 @@ class SubmissionJobs:
     async def classes(self) -> dict[int, str]:
         """Return the PriorityClasses by value; those of Weir's manifests if the person may not list them."""
         try:
-            found = await self._api.list_all(_CLASSES, PriorityClass)
+            classes = await self._api.list_all(_CLASSES, PriorityClass)
         except ApiRefused as error:
             if error.status != FORBIDDEN:
                 raise
             return {value: f"weir-{type_.value}" for type_, value in DEFAULT_PRIORITY.items()}
-        return {each.value: each.metadata.name for each in found}
+        return {priority_class.value: priority_class.metadata.name for priority_class in classes}
 
     async def template(self, submission: Submission, words: Mapping[str, Any]) -> Body:
         """Return the metadata and spec of Jobs that a controller makes for the person.

@@ -100,14 +100,14 @@ def _line(sweep: SweepObject, progress: SweepProgress, running: Container[str]) 
         "trials": len(trials),
         "trials_max": progress.plan.trials_max,
         "running": sum(
-            each.state == LIVE and _job_of(sweep, number, each) in running
-            for number, each in enumerate(trials)
+            trial.state == LIVE and _job_of(sweep, number, trial) in running
+            for number, trial in enumerate(trials)
         ),
-        "parked": sum(each.state == PARKED for each in trials),
+        "parked": sum(trial.state == PARKED for trial in trials),
         "best": None if best is None else trials[best.trial].results[best.rung].value,
         "best_trial": None if best is None else best.trial,
         "best_rung": None if best is None else progress.plan.rungs[best.rung],
-        "gpu_hours": sum(_gpu_hours(sweep, each) for each in trials),
+        "gpu_hours": sum(_gpu_hours(sweep, trial) for trial in trials),
     }
 
 
@@ -152,13 +152,13 @@ def _trial(
         target=plan.rungs[trial.target],
         results=[
             RungValue(
-                rung=plan.rungs[each.rung],
-                step=each.step,
-                value=each.value,
-                at_s=at_s(each.at) or 0.0,
-                promoted_among=each.promoted_among,
+                rung=plan.rungs[result.rung],
+                step=result.step,
+                value=result.value,
+                at_s=at_s(result.at) or 0.0,
+                promoted_among=result.promoted_among,
             )
-            for each in trial.results
+            for result in trial.results
         ],
         gpu_hours=_gpu_hours(sweep, trial),
         command=command,

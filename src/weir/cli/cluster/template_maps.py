@@ -88,8 +88,10 @@ class TemplateMaps:
             case "GET", []:
                 selector = f"{TEMPLATE},{PROJECT}={project}"
                 path = path_of("v1", "configmaps", namespace)
-                found = await self._api.list_all(path, TemplateMap, label_selector=selector)
-                rows = sorted((_row(project, each) for each in found), key=lambda row: row.name)
+                template_maps = await self._api.list_all(path, TemplateMap, label_selector=selector)
+                rows = sorted(
+                    (_row(project, template_map) for template_map in template_maps), key=lambda row: row.name
+                )
                 return TemplatePage(total=len(rows), items=rows)
             case "GET", [name]:
                 return _usable(await self._get(namespace, project, name))
@@ -110,11 +112,11 @@ class TemplateMaps:
 
     async def _get(self, namespace: str, project: str, name: str) -> TemplateRow:
         try:
-            found = await self._api.get(_path(namespace, project, name), TemplateMap)
+            template_map = await self._api.get(_path(namespace, project, name), TemplateMap)
         except NotFound:
             text = f"Project {project} has no template {name[:80]}; `weir template list` shows which it has."
             raise refused(404, text) from None
-        return _row(project, found)
+        return _row(project, template_map)
 
     async def _save(self, namespace: str, project: str, name: str, body: bytes) -> TemplateRow:
         """Create or replace the ConfigMap of a template."""
@@ -129,7 +131,7 @@ class TemplateMaps:
         check_template(project, workload, asked.parameters, errors)
         errors.refuse_if_any()
         await self._check_sample(asked, workload)
-        parameters = [each.model_dump(exclude_none=True) for each in asked.parameters]
+        parameters = [parameter.model_dump(exclude_none=True) for parameter in asked.parameters]
         text = yaml.safe_dump({"parameters": parameters, **workload}, sort_keys=False, allow_unicode=True)
         metadata = {"name": _map_name(project, name), "labels": {PROJECT: project, TEMPLATE: name}}
         made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {KEY: text}}
@@ -181,29 +183,29 @@ def _usable(row: TemplateRow) -> TemplateRow:
     return row
 
 
-def _row(project: str, found: TemplateMap) -> TemplateRow:
+def _row(project: str, template_map: TemplateMap) -> TemplateRow:
     """Return a template; an unreadable one is named with its mistake."""
-    metadata = found.metadata
-    times = [metadata.creation_timestamp, *(each.time for each in metadata.managed_fields)]
+    metadata = template_map.metadata
+    times = [metadata.creation_timestamp, *(managed.time for managed in metadata.managed_fields)]
     row = TemplateRow(
         name=metadata.labels.get(TEMPLATE) or metadata.name,
         project=project,
         user="",
-        saved_s=max(at_s(each) or 0.0 for each in times),
+        saved_s=max(at_s(moment) or 0.0 for moment in times),
         parameters=[],
         workload={},
     )
     where = f"the ConfigMap {metadata.name} of {metadata.namespace}"
-    if KEY not in found.data:
+    if KEY not in template_map.data:
         return row.model_copy(update={"problem": f"{where} has no {KEY}; save the template again"})
     try:
-        asked = _read(project, found.data[KEY])
+        asked = _read(project, template_map.data[KEY])
     except InvalidFile as error:
-        text = "; ".join(f"line {each.line}: {each.text}" for each in error.mistakes[:3])
+        text = "; ".join(f"line {mistake.line}: {mistake.text}" for mistake in error.mistakes[:3])
         return row.model_copy(update={"problem": f"{where}: {text}"})
     except Refused as error:
         return row.model_copy(update={"problem": f"{where}: {error}"})
-    parameters = [ParameterRow(**each.model_dump()) for each in asked.parameters]
+    parameters = [ParameterRow(**parameter.model_dump()) for parameter in asked.parameters]
     return row.model_copy(update={"parameters": parameters, "workload": asked.workload})
 
 

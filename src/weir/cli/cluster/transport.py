@@ -91,26 +91,26 @@ class ClusterTransport(httpx.BaseTransport):
             return httpx.Response(200, content=answer)
         return httpx.Response(200, content=b"" if answer is None else answer.model_dump_json())
 
-    def get(self, path: str, of: type[T]) -> T:
+    def get(self, path: str, kind: type[T]) -> T:
         """Return an object of the API server.
 
         Raises:
             PoolError: there is no answer, or none that can be read.
             ApiRefused: the API server refuses it.
         """
-        return self._result(self._api.get(path, of))
+        return self._result(self._api.get(path, kind))
 
     def first(
-        self, path: str, of: type[T], seen: Callable[[T], R | None], *, label_selector: str, within_s: float
+        self, path: str, kind: type[T], seen: Callable[[T], R | None], *, label_selector: str, within_s: float
     ) -> R | None:
         """Return the result of `seen` for an object of a list, now or after a change of it.
 
         None if it returns nothing in time. It raises what `get` and `seen` do.
         """
-        return self._result(self._first(path, of, seen, label_selector, within_s))
+        return self._result(self._first(path, kind, seen, label_selector, within_s))
 
     async def _first(
-        self, path: str, of: type[T], seen: Callable[[T], R | None], label_selector: str, within_s: float
+        self, path: str, kind: type[T], seen: Callable[[T], R | None], label_selector: str, within_s: float
     ) -> R | None:
         watch = self._api.watch(
             path, resource_version="", for_s=math.ceil(within_s), label_selector=label_selector
@@ -119,19 +119,19 @@ class ClusterTransport(httpx.BaseTransport):
             async for events in batches:
                 for event in events:
                     if event.type in ("ADDED", "MODIFIED"):
-                        found = seen(read(event.object, of))
-                        if found is not None:
-                            return found
+                        result = seen(read(event.object, kind))
+                        if result is not None:
+                            return result
         return None
 
-    def list_all(self, path: str, of: type[T], *, label_selector: str) -> list[T]:
+    def list_all(self, path: str, kind: type[T], *, label_selector: str) -> list[T]:
         """Return the objects of a list.
 
         Raises:
             PoolError: there is no answer, or the API server refuses it.
         """
         try:
-            return self._result(self._api.list_all(path, of, label_selector=label_selector))
+            return self._result(self._api.list_all(path, kind, label_selector=label_selector))
         except Said as error:
             raise Refused(_problem(error)) from None
 

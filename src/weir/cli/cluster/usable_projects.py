@@ -19,19 +19,19 @@ async def usable_projects(
 
     `only` is the namespace to submit to, if one is given.
     """
-    found = []
+    candidates = []
     for project in projects:
         namespaces = _namespaces(project)
         if project.metadata.deletion_timestamp is None and (only in namespaces or only is None):
-            found.append((project, namespaces if only is None else {only}))
-    reviewed = sorted(set[str]().union(*(namespaces for _, namespaces in found)))[:NAMESPACES_MAX]
+            candidates.append((project, namespaces if only is None else {only}))
+    reviewed = sorted(set[str]().union(*(namespaces for _, namespaces in candidates)))[:NAMESPACES_MAX]
     allowed = await _allowed(api, reviewed)
-    return [project for project, namespaces in found if namespaces & allowed]
+    return [project for project, namespaces in candidates if namespaces & allowed]
 
 
 def _namespaces(project: ListedQueue) -> set[str]:
     written = project.spec.get("namespaces")
-    return {str(each) for each in written} if isinstance(written, list) else set()
+    return {str(name) for name in written} if isinstance(written, list) else set()
 
 
 async def _allowed(api: ApiClient, namespaces: Sequence[str]) -> set[str]:

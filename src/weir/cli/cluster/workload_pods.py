@@ -63,10 +63,10 @@ class WorkloadPods:
         async with self._lock:
             if reads == self.reads:
                 await asyncio.sleep(self._read_s + self._pause_s - time.monotonic() if reads else 0)
-                before = [each.metadata.uid for each in self._pods]
+                before = [pod.metadata.uid for pod in self._pods]
                 self._is_over = await self._patiently(self._over)
                 self._pods = sorted(await self._patiently(self._list), key=_age)
-                changed = before != [each.metadata.uid for each in self._pods]
+                changed = before != [pod.metadata.uid for pod in self._pods]
                 self._pause_s = LOOK_S_MIN if changed else min(LOOK_S_MAX, 1.3 * self._pause_s)
                 self._read_s, self.reads = time.monotonic(), reads + 1
         return self._pods, self._is_over
@@ -100,7 +100,9 @@ class WorkloadPods:
             raise refused(404, f"{self.key} is no array.")
         containers = self._job["template"]["spec"]["containers"]
         variables = {
-            each["name"]: each.get("value", "") for part in containers for each in part.get("env") or ()
+            variable["name"]: variable.get("value", "")
+            for part in containers
+            for variable in part.get("env") or ()
         }
         position = array_position(index, variables, self._size)
         if position is None:
@@ -133,7 +135,7 @@ class WorkloadPods:
             of_job = f"{OF_JOB}={self._owner.name}"
             pods = await self._api.list_all(self.path(), PodContainers, label_selector=of_job)
             uid = self._owner.uid
-            return [pod for pod in pods if any(each.uid == uid for each in pod.metadata.owner_references)]
+            return [pod for pod in pods if any(owner.uid == uid for owner in pod.metadata.owner_references)]
         if self._owner.kind == "Pod":
             names = [self._owner.name]
         else:
@@ -148,7 +150,10 @@ class WorkloadPods:
                 job = await self._api.get(path, OwnerObject)
                 self._job = job.spec
                 conditions = job.status.get("conditions") or ()
-                ended = any(each["type"] in _JOB_ENDS and each["status"] == "True" for each in conditions)
+                ended = any(
+                    condition["type"] in _JOB_ENDS and condition["status"] == "True"
+                    for condition in conditions
+                )
                 return ended or job.metadata.uid != self._owner.uid
             if self._owner.kind == "Pod":
                 pod = await self.pod(self._owner.name)

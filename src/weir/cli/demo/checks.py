@@ -93,7 +93,7 @@ def _together(facts: DemoOutcome) -> Check:
 def _cheapest(facts: DemoOutcome) -> Check:
     """Check that no victim had more unsaved work than a job that ran on."""
     worst, lost, ran_on_s = 0.0, [0.0], [0.0]
-    found = 0
+    victim_count = 0
     for asker in (GANG.name, *(part.name for part in EVALS), NOTEBOOK.name):
         gave, _ = _stopped_for(facts.seen, asker)
         stopped = {name: _unsaved_s(facts, name, at_s) for name, at_s in gave.items()}
@@ -105,7 +105,7 @@ def _cheapest(facts: DemoOutcome) -> Check:
             for part in SWEEP
             if part.name not in gave and _runs(facts.seen, part.name, at_s)
         ]
-        found += len(stopped)
+        victim_count += len(stopped)
         if ran_on:
             worst = max(worst, max(stopped.values()) - min(ran_on))
         if asker == GANG.name:
@@ -114,7 +114,7 @@ def _cheapest(facts: DemoOutcome) -> Check:
         f"The evicted jobs had the least to lose: {lost[0]:.1f} to {lost[-1]:.1f} s since their checkpoints, "
         f"against {ran_on_s[0]:.1f} to {ran_on_s[-1]:.1f} s of the jobs that ran on."
     )
-    return Check(sentence, found > 0 and worst <= _slack_s(facts))
+    return Check(sentence, victim_count > 0 and worst <= _slack_s(facts))
 
 
 def _shared(seen: Observations) -> Check:
@@ -143,12 +143,12 @@ def _resumed(facts: DemoOutcome) -> Check:
     resumed_at = ", ".join(
         " and ".join(str(went_on) for _, went_on in pairs) or "none" for pairs in steps.values()
     )
-    what = (
+    phrase = (
         "went on at the very step they were stopped at"
         if exact
         else "did not all go on where they were stopped"
     )
-    return Check(f"{counted(len(names), 'stopped job')} {what}: {resumed_at}.", exact)
+    return Check(f"{counted(len(names), 'stopped job')} {phrase}: {resumed_at}.", exact)
 
 
 def _same(facts: DemoOutcome) -> Check:
@@ -162,8 +162,8 @@ def _same(facts: DemoOutcome) -> Check:
 
 def _ended(seen: Observations) -> Check:
     well = [part.name for part in PARTS.values() if part.steps and seen.status(part.name) == "succeeded"]
-    of = sum(1 for part in PARTS.values() if part.steps)
-    return Check(f"{len(well)} of {of} training jobs ended well.", len(well) == of)
+    total = sum(1 for part in PARTS.values() if part.steps)
+    return Check(f"{len(well)} of {total} training jobs ended well.", len(well) == total)
 
 
 # Parts of the checks
@@ -198,10 +198,12 @@ def _events(seen: Observations, kind: str, name: str) -> list[EventRow]:
 
 def _stopped_for(seen: Observations, asker: str) -> tuple[dict[str, float], set[str]]:
     """Return the victims of a workload with the times of their evictions, and the rules."""
-    found = [event for event in seen.events if event.kind == "stopping" and event.numbers.get("by") == asker]
+    evictions = [
+        event for event in seen.events if event.kind == "stopping" and event.numbers.get("by") == asker
+    ]
     return (
-        {event.workload: event.at_s for event in found if event.workload},
-        {str(event.numbers.get("rule")) for event in found},
+        {event.workload: event.at_s for event in evictions if event.workload},
+        {str(event.numbers.get("rule")) for event in evictions},
     )
 
 

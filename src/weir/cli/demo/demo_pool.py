@@ -61,7 +61,7 @@ class DemoPool:
         return self._pool
 
     def __enter__(self) -> Self:
-        self._before = {each: signal.signal(each, self._note) for each in SIGNALS}
+        self._before = {signal_number: signal.signal(signal_number, self._note) for signal_number in SIGNALS}
         self.home = Path(mkdtemp(prefix="weir-demo-")).resolve()
         return self
 
@@ -71,8 +71,8 @@ class DemoPool:
         try:
             self._end()
         finally:
-            for each, handler in self._before.items():
-                signal.signal(each, handler)
+            for signal_number, handler in self._before.items():
+                signal.signal(signal_number, handler)
 
     def begin(self) -> None:
         """Start the pool.
@@ -110,26 +110,28 @@ class DemoPool:
 
     def of_job(self) -> dict[str, str]:
         """Return the variables with which a job finds this installation and computes reproducibly."""
-        found = dict(ONE_THREAD)
+        variables = dict(ONE_THREAD)
         if path := os.environ.get("PYTHONPATH"):
-            found["PYTHONPATH"] = os.pathsep.join(
-                str(Path(each).absolute()) for each in path.split(os.pathsep)
+            variables["PYTHONPATH"] = os.pathsep.join(
+                str(Path(directory).absolute()) for directory in path.split(os.pathsep)
             )
-        return found
+        return variables
 
     def saved_s(self, uid: int) -> list[float]:
         """Return the times of a workload's checkpoints."""
-        found = []
+        times = []
         for own in self.home.glob(f"{pod_files.OWN}/{uid}/*"):
             notes = read_messages(str(own), 0, TimeBounds(0.0, time.time())).notes
-            found += [note.at_s for note in notes if note.kind == SAVED]
-        return sorted(found)
+            times += [note.at_s for note in notes if note.kind == SAVED]
+        return sorted(times)
 
     def began_s(self, uid: int) -> list[float]:
         """Return the start times of a workload's processes, as their supervisors recorded them."""
         directories = self.home.glob(f"pods/{uid}/*")
         ends = [ended(str(directory)) for directory in directories]
-        return sorted(each.started_s for each in ends if each is not None and each.started_s is not None)
+        return sorted(
+            outcome.started_s for outcome in ends if outcome is not None and outcome.started_s is not None
+        )
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
         self._told = True

@@ -61,25 +61,25 @@ class DemoFrame:
     sentences: Sequence[tuple[float, str]]  # events of this scene with their times, oldest first
 
 
-def lines(picture: DemoFrame, here: Screen) -> list[str]:
+def lines(picture: DemoFrame, display: Screen) -> list[str]:
     """Return the lines of the screen."""
-    width = min(_WIDTH_MOST, here.width or _WIDTH_UNKNOWN)
+    width = min(_WIDTH_MOST, display.width or _WIDTH_UNKNOWN)
     return [
-        _head(picture, here, width),
+        _head(picture, display, width),
         "",
-        *(_device(at, on, here, width) for at, on in enumerate(picture.devices)),
+        *(_device(index, on, display, width) for index, on in enumerate(picture.devices)),
         "",
-        *_waiting(picture.waiting, here, width),
+        *_waiting(picture.waiting, display, width),
         "",
-        here.paint(shortened(picture.scene, width, middle=False), "strong"),
-        here.paint(
+        display.paint(shortened(picture.scene, width, middle=False), "strong"),
+        display.paint(
             shortened(f"$ {picture.command}" if picture.command else "", width, middle=False), "quiet"
         ),
-        *_recent(picture.sentences, here, width),
+        *_recent(picture.sentences, display, width),
     ]
 
 
-def _head(picture: DemoFrame, here: Screen, width: int) -> str:
+def _head(picture: DemoFrame, display: Screen, width: int) -> str:
     """Return the usage of each project, and the time."""
     parts = [
         (usage, f"{usage.name} {number(usage.gpus)} (quota {number(usage.quota)})")
@@ -88,26 +88,26 @@ def _head(picture: DemoFrame, here: Screen, width: int) -> str:
     clock = f"{int(picture.at_s) // 60}:{int(picture.at_s) % 60:02d}"
     title = "GPUs  "
     used = len(title) + sum(cells(text) for _, text in parts) + 3 * max(0, len(parts) - 1)
-    usages = "   ".join(_coloured(text, usage.name, here) for usage, text in parts)
+    usages = "   ".join(_coloured(text, usage.name, display) for usage, text in parts)
     gap = " " * max(1, width - used - len(clock))
-    return here.paint(title, "quiet") + usages + gap + here.paint(clock, "quiet")
+    return display.paint(title, "quiet") + usages + gap + display.paint(clock, "quiet")
 
 
-def _device(at: int, on: Sequence[RunningJob], here: Screen, width: int) -> str:
-    label = here.paint(f"{at:>2} ", "quiet")
+def _device(index: int, on: Sequence[RunningJob], display: Screen, width: int) -> str:
+    label = display.paint(f"{index:>2} ", "quiet")
     if not on:
-        return label + here.paint("free", "quiet")
+        return label + display.paint("free", "quiet")
     job_width = (width - 3 - 3 * (len(on) - 1)) // len(on)
-    return label + "   ".join(_running(each, here, job_width) for each in on)
+    return label + "   ".join(_running(job, display, job_width) for job in on)
 
 
-def _running(job: RunningJob, here: Screen, width: int) -> str:
+def _running(job: RunningJob, display: Screen, width: int) -> str:
     name = f"{job.name} {_HALF}" if job.part == 0.5 else job.name
     tail_width = _TAIL_WIDTH if job.part == 1.0 else 9
     tail = _tail(job)[:tail_width].ljust(tail_width)
     bar_width = max(0, width - _NAME_WIDTH - 2 - tail_width)
-    label = _coloured(shortened(name, _NAME_WIDTH, middle=True).ljust(_NAME_WIDTH), job.project, here)
-    return f"{label} {_bar(job, bar_width, here)} {tail}"
+    label = _coloured(shortened(name, _NAME_WIDTH, middle=True).ljust(_NAME_WIDTH), job.project, display)
+    return f"{label} {_bar(job, bar_width, display)} {tail}"
 
 
 def _tail(job: RunningJob) -> str:
@@ -121,26 +121,26 @@ def _tail(job: RunningJob) -> str:
     return steps if job.loss is None else f"{steps}  loss {job.loss:.3f}"
 
 
-def _bar(job: RunningJob, width: int, here: Screen) -> str:
+def _bar(job: RunningJob, width: int, display: Screen) -> str:
     """Return a job's progress; a session has none."""
     full = round(width * min(1.0, (job.step or 0) / job.steps)) if job.steps else width
     filled = "━" * full if job.steps else "┄" * width
-    return _coloured(filled, job.project, here) + here.paint("─" * (width - full), "quiet")
+    return _coloured(filled, job.project, display) + display.paint("─" * (width - full), "quiet")
 
 
-def _waiting(waiting: Sequence[PendingJob], here: Screen, width: int) -> list[str]:
-    shown = [_waiting_line(each, width) for each in waiting[:_WAITING_LINES]]
+def _waiting(waiting: Sequence[PendingJob], display: Screen, width: int) -> list[str]:
+    shown = [_waiting_line(job, width) for job in waiting[:_WAITING_LINES]]
     if not shown:
         shown = ["No job is pending."]
-    return [here.paint(line, "busy" if waiting else "quiet") for line in shown] + [""] * (
+    return [display.paint(line, "busy" if waiting else "quiet") for line in shown] + [""] * (
         _WAITING_LINES - len(shown)
     )
 
 
-def _waiting_line(each: PendingJob, width: int) -> str:
-    names = listed(each.names)
-    wait = "waits" if len(each.names) == 1 else "wait"
-    return shortened(f"{names} {wait}: {plain(each.sentence)}", width, middle=False)
+def _waiting_line(job: PendingJob, width: int) -> str:
+    names = listed(job.names)
+    wait = "waits" if len(job.names) == 1 else "wait"
+    return shortened(f"{names} {wait}: {plain(job.sentence)}", width, middle=False)
 
 
 def listed(names: Sequence[str]) -> str:
@@ -150,21 +150,22 @@ def listed(names: Sequence[str]) -> str:
     return f"{names[0]}, {names[1]} and {counted(len(names) - 2, 'other')}"
 
 
-def _recent(sentences: Sequence[tuple[float, str]], here: Screen, width: int) -> list[str]:
+def _recent(sentences: Sequence[tuple[float, str]], display: Screen, width: int) -> list[str]:
     """Return the newest events; the last one is highlighted."""
     shown: list[str] = []
-    for at, (at_s, sentence) in enumerate(reversed(sentences)):
+    for index, (at_s, sentence) in enumerate(reversed(sentences)):
         text = wrapped(plain(sentence), width - 8).split("\n")
         if len(shown) + len(text) > _SAID_LINES:
             break
         heads = [f"{at_s:5.1f}s  ", *["        "] * (len(text) - 1)]
-        tone: Tone = "plain" if at == 0 else "quiet"
+        tone: Tone = "plain" if index == 0 else "quiet"
         shown = [
-            here.paint(head, "quiet") + here.paint(line, tone) for head, line in zip(heads, text, strict=True)
+            display.paint(head, "quiet") + display.paint(line, tone)
+            for head, line in zip(heads, text, strict=True)
         ] + shown
     return shown + [""] * (_SAID_LINES - len(shown))
 
 
-def _coloured(text: str, project: str, here: Screen) -> str:
+def _coloured(text: str, project: str, display: Screen) -> str:
     code = _COLOURS.get(project)
-    return f"\x1b[{code}m{text}\x1b[0m" if here.colour and code and text else text
+    return f"\x1b[{code}m{text}\x1b[0m" if display.colour and code and text else text

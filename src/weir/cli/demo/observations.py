@@ -44,12 +44,12 @@ def look(pool: Pool, seen: Observations) -> list[EventRow]:
     """Observe the pool once; return the events since the last observation, oldest first."""
     rows = {row.name: row for row in pool.list()}
     for name in PARTS:
-        known = seen.details.get(name)
-        if name in rows and (known is None or rows[name].status != "pending" or known.status != "pending"):
+        detail = seen.details.get(name)
+        if name in rows and (detail is None or rows[name].status != "pending" or detail.status != "pending"):
             seen.details[name] = pool.get(name)
-        elif name in rows and known is not None:
-            seen.details[name] = known.model_copy(update={"reason": rows[name].reason})
-        elif known is not None and known.status not in ENDED:
+        elif name in rows and detail is not None:
+            seen.details[name] = detail.model_copy(update={"reason": rows[name].reason})
+        elif detail is not None and detail.status not in ENDED:
             seen.details[name] = pool.get(name)
     seen.nodes, seen.projects = pool.nodes(), pool.projects()
     for project in seen.projects:

@@ -14,22 +14,22 @@ _SHOWN = ("running", "starting", "stopping")
 
 def merged_events(events: Iterable[EventRow], began_s: float) -> list[tuple[float, str]]:
     """Return events with their time since the start; evictions with the same cause are merged."""
-    found: list[tuple[float, list[str], str]] = []
+    merged: list[tuple[float, list[str], str]] = []
     for event in events:
         if event.kind not in _TOLD or event.workload is None:
             continue
         name, rest = event.workload, event.sentence.removeprefix(event.workload)
         at_s = event.at_s - began_s
-        same = next((each for each in found if each[2] == rest and event.kind == "stopping"), None)
+        same = next((group for group in merged if group[2] == rest and event.kind == "stopping"), None)
         if same is not None and rest != event.sentence:
             same[1].append(name)
-        elif any(each[1:] == ([name], rest) for each in found[-1:]):
+        elif any(group[1:] == ([name], rest) for group in merged[-1:]):
             continue
         elif rest != event.sentence:
-            found.append((at_s, [name], rest))
+            merged.append((at_s, [name], rest))
         else:
-            found.append((at_s, [], event.sentence))
-    return [(at_s, _together(names, rest)) for at_s, names, rest in found]
+            merged.append((at_s, [], event.sentence))
+    return [(at_s, _together(names, rest)) for at_s, names, rest in merged]
 
 
 def _together(names: Sequence[str], rest: str) -> str:

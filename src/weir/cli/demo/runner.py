@@ -128,8 +128,8 @@ class DemoRunner:
         if self._live:
             scene, command = self._scene
             shown = picture(self.seen, at_s=self.at_s, scene=scene, command=command, sentences=sentences)
-            here = screen()
-            self._height = paint_over(lines(shown, here), here, self._height)
+            display = screen()
+            self._height = paint_over(lines(shown, display), display, self._height)
         else:
             for at_s, sentence in sentences[self._told :]:
                 print(f"{at_s:6.1f}s  {sentence}", flush=True)

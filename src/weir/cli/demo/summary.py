@@ -18,17 +18,19 @@ GO_ON = (
 _READ = "examples/digits.py is the job that was stopped; docs/tutorials/quickstart.md is the next page."
 
 
-def summary(facts: DemoOutcome, checks: Sequence[Check], here: Screen) -> list[str]:
+def summary(facts: DemoOutcome, checks: Sequence[Check], display: Screen) -> list[str]:
     """Return the lines of the summary."""
     false = sum(not claim.holds for claim in checks)
     head = "All of it came true:" if not false else f"{false} of {len(checks)} did not come true:"
-    lines = ["", here.paint(head, "strong"), ""]
+    lines = ["", display.paint(head, "strong"), ""]
     for claim in checks:
-        first, *more = wrapped(claim.sentence, None if here.width is None else here.width - 4).split("\n")
-        mark = here.paint("✓", "good") if claim.holds else here.paint("✗", "bad")
-        lines += [f"  {mark} {first}", *(f"    {line}" for line in more)]
+        first, *rest = wrapped(claim.sentence, None if display.width is None else display.width - 4).split(
+            "\n"
+        )
+        mark = display.paint("✓", "good") if claim.holds else display.paint("✗", "bad")
+        lines += [f"  {mark} {first}", *(f"    {line}" for line in rest)]
     jobs = [part for part in PARTS.values() if part.steps and part.name in facts.seen.details]
-    return [*lines, "", *table(jobs, _columns(facts), here), *_go_on(here)]
+    return [*lines, "", *table(jobs, _columns(facts), display), *_go_on(display)]
 
 
 def _columns(facts: DemoOutcome) -> "tuple[Column[DemoJob], ...]":
@@ -59,13 +61,13 @@ def _columns(facts: DemoOutcome) -> "tuple[Column[DemoJob], ...]":
     )
 
 
-def _go_on(here: Screen) -> list[str]:
+def _go_on(display: Screen) -> list[str]:
     width = max(len(command) for command, _ in GO_ON)
     needed = max(width + len(does) + 4 for _, does in GO_ON)
-    lines = ["", here.paint("Go on:", "strong"), ""]
+    lines = ["", display.paint("Go on:", "strong"), ""]
     for command, does in GO_ON:
-        if here.width is not None and here.width < needed:
-            lines += [f"  {command}", here.paint(f"      {does}", "quiet")]
+        if display.width is not None and display.width < needed:
+            lines += [f"  {command}", display.paint(f"      {does}", "quiet")]
         else:
-            lines.append(f"  {command:<{width}}  {here.paint(does, 'quiet')}")
-    return [*lines, "", *wrapped(_READ, here.width).split("\n")]
+            lines.append(f"  {command:<{width}}  {display.paint(does, 'quiet')}")
+    return [*lines, "", *wrapped(_READ, display.width).split("\n")]

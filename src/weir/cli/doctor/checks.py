@@ -79,9 +79,9 @@ def persistence(facts: GpuFacts) -> Verdict:
 def control_groups(facts: GroupFacts) -> Verdict:
     """Check that jobs can be limited and ended by control groups."""
     if facts.kind == "none" or facts.writable is False:
-        found = "no control groups" if facts.kind == "none" else "read-only control groups"
+        problem = "no control groups" if facts.kind == "none" else "read-only control groups"
         return "failure", (
-            f"{found}: users can't be served, since a job could outlive its end. "
+            f"{problem}: users can't be served, since a job could outlive its end. "
             "Run Weir as a service, or give the container its own."
         )
     missing = sorted({"cpu", "memory", "pids"} - facts.controllers)
@@ -139,19 +139,19 @@ def clock(facts: HostFacts, home: HomeFacts) -> Verdict:
         )
     if facts.clock_synchronised is False:
         return "warning", "not synchronised: enable chrony or systemd-timesyncd."
-    known = "synchronised." if facts.clock_synchronised else "its synchronisation is unknown here."
-    return "ok", known
+    sentence = "synchronised." if facts.clock_synchronised else "its synchronisation is unknown here."
+    return "ok", sentence
 
 
 def limits(facts: HostFacts) -> Verdict:
     """Check the limits that the server and its jobs inherit."""
     low = [
-        f"{what} {found:,} (at least {least:,})"
-        for what, found, least in (
+        f"{noun} {limit:,} (at least {least:,})"
+        for noun, limit, least in (
             ("open files", facts.files_max, FILES_MIN),
             ("processes", facts.processes_max, PROCESSES_MIN),
         )
-        if found is not None and found < least
+        if limit is not None and limit < least
     ]
     if low:
         return "warning", f"{facts.limits_of} has too low limits: {', '.join(low)}. Raise them in its unit."
@@ -263,16 +263,16 @@ def program(facts: ServiceFacts) -> Verdict:
 
 def homes(people: tuple[UserHome, ...]) -> Verdict:
     """Check that jobs reach the home directories of their users."""
-    broken = [each for each in people if each.problem == "timed out"]
+    broken = [home for home in people if home.problem == "timed out"]
     if broken:
-        return "failure", f"{_some([each.path for each in broken])} not answering: check the file server."
-    tickets = [each.path for each in people if "krb5" in each.options]
+        return "failure", f"{_some([home.path for home in broken])} not answering: check the file server."
+    tickets = [home.path for home in people if "krb5" in home.options]
     if tickets:
         return (
             "warning",
             f"{_some(tickets)} on NFS with Kerberos: a job loses its home when its user's ticket ends.",
         )
-    squashed = [each.path for each in people if each.problem and each.file_system.startswith("nfs")]
+    squashed = [home.path for home in people if home.problem and home.file_system.startswith("nfs")]
     if squashed:
         return "warning", (
             f"{_some(squashed)} closed to root (root_squash): jobs reach them as their users, "
@@ -308,11 +308,11 @@ def findings(facts: MachineFacts) -> list[Finding]:
 
 
 def _some(names: list[str]) -> str:
-    more = (
+    ending = (
         f" and {len(names) - _NAMED} more are"
         if len(names) > _NAMED
         else " is"
         if len(names) == 1
         else " are"
     )
-    return ", ".join(names[:_NAMED]) + more
+    return ", ".join(names[:_NAMED]) + ending

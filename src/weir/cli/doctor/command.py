@@ -39,13 +39,13 @@ def doctor(
     output
         table, json or yaml.
     """
-    found = findings(read_facts(home))
+    results = findings(read_facts(home))
     if output == "table":
-        _print(found)
+        _print(results)
     else:
-        print_plain([asdict(each) for each in found], output)
+        print_plain([asdict(finding) for finding in results], output)
     sys.stdout.flush()
-    return 1 if any(each.severity == "failure" for each in found) else 0
+    return 1 if any(finding.severity == "failure" for finding in results) else 0
 
 
 def read_facts(home: Path | None) -> MachineFacts:
@@ -71,13 +71,13 @@ def read_facts(home: Path | None) -> MachineFacts:
     )
 
 
-def _print(found: list[Finding]) -> None:
-    here = screen()
-    width = max(len(each.check) for each in found)
-    for each in found:
-        head = f"{each.severity:<7}  {each.check:<{width}}  "
-        text = wrapped(plain(each.text), here.width, " " * len(head)).lstrip()
-        print(f"{here.paint(head, _TONES[each.severity])}{text}")
-    failures = sum(each.severity == "failure" for each in found)
-    warnings = sum(each.severity == "warning" for each in found)
-    print(f"\n{len(found)} checks: {failures} failed, {warnings} with warnings.")
+def _print(results: list[Finding]) -> None:
+    display = screen()
+    width = max(len(finding.check) for finding in results)
+    for finding in results:
+        head = f"{finding.severity:<7}  {finding.check:<{width}}  "
+        text = wrapped(plain(finding.text), display.width, " " * len(head)).lstrip()
+        print(f"{display.paint(head, _TONES[finding.severity])}{text}")
+    failures = sum(finding.severity == "failure" for finding in results)
+    warnings = sum(finding.severity == "warning" for finding in results)
+    print(f"\n{len(results)} checks: {failures} failed, {warnings} with warnings.")

@@ -16,7 +16,7 @@ _SET_DUMPABLE = 4
 
 def container_facts() -> ContainerFacts:
     """Return the facts about containers."""
-    missing = [each for each in ("podman", "crun") if shutil.which(each, path=PATH) is None]
+    missing = [program for program in ("podman", "crun") if shutil.which(program, path=PATH) is None]
     return ContainerFacts(
         podman="podman" not in missing,
         missing=tuple(missing),

@@ -32,8 +32,8 @@ def _asked(nvml: Any, on_bus: int, root: Path) -> GpuFacts:
     try:
         count = int(nvml.nvmlDeviceGetCount())
         paths, not_persistent = ["/dev/nvidiactl", "/dev/nvidia-uvm"], 0
-        for at in range(count):
-            board = nvml.nvmlDeviceGetHandleByIndex(at)
+        for index in range(count):
+            board = nvml.nvmlDeviceGetHandleByIndex(index)
             paths.append(f"/dev/nvidia{nvml.nvmlDeviceGetMinorNumber(board)}")
             with suppress(nvml.NVMLError):
                 not_persistent += nvml.nvmlDeviceGetPersistenceMode(board) == 0
@@ -58,11 +58,11 @@ def _mode(path: Path) -> int | None:
 
 def _on_bus(devices: Path) -> int:
     """Return the number of NVIDIA's GPUs on the bus."""
-    found = 0
+    count = 0
     with suppress(OSError):
         for device in devices.iterdir():
             with suppress(OSError):
                 kind = (device / "class").read_text("ascii")
                 is_gpu = kind.startswith((*_DISPLAY, _ACCELERATOR))
-                found += is_gpu and (device / "vendor").read_text("ascii").strip() == _NVIDIA
-    return found
+                count += is_gpu and (device / "vendor").read_text("ascii").strip() == _NVIDIA
+    return count

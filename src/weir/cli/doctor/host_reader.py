@@ -68,16 +68,16 @@ def host_facts(host: Host, node_pid: int | None) -> HostFacts:
         with suppress(OSError):
             text, whose = Path(f"/proc/{pid}/limits").read_text("ascii"), name
             break
-    found: dict[str, int | None] = {
+    limits: dict[str, int | None] = {
         name: None if value == "unlimited" else int(value) for name, value in _LIMIT.findall(text)
     }
     return HostFacts(
         systemd=host.systemd_version(),
         clock_synchronised=clock_synchronised(),
         limits_of=whose,
-        files_max=found.get("Max open files"),
-        processes_max=found.get("Max processes"),
-        locked_bytes_max=found.get("Max locked memory"),
+        files_max=limits.get("Max open files"),
+        processes_max=limits.get("Max processes"),
+        locked_bytes_max=limits.get("Max locked memory"),
     )
 
 
@@ -96,7 +96,7 @@ def clock_synchronised() -> bool | None:
 
 def home_facts(home: Path) -> HomeFacts:
     """Return the facts of a pool's home, or of the directory that it would be made in."""
-    place = next((each for each in (home, *home.parents) if _exists(each)), Path("/"))
+    place = next((directory for directory in (home, *home.parents) if _exists(directory)), Path("/"))
     status = os.statvfs(place)
     kind, options = _file_system(place)
     writable = None
@@ -116,11 +116,11 @@ def home_facts(home: Path) -> HomeFacts:
 
 def people() -> tuple[UserHome, ...]:
     """Return the home directories of people, as far as root can look into them."""
-    found: list[UserHome] = []
+    homes: list[UserHome] = []
     for user in pwd.getpwall():
-        if _PEOPLE_FROM <= user.pw_uid != _OVERFLOW_UID and len(found) < _PEOPLE_MAX:
-            found.append(_home_of(user))
-    return tuple(found)
+        if _PEOPLE_FROM <= user.pw_uid != _OVERFLOW_UID and len(homes) < _PEOPLE_MAX:
+            homes.append(_home_of(user))
+    return tuple(homes)
 
 
 def _home_of(user: pwd.struct_passwd) -> UserHome:
@@ -138,11 +138,11 @@ def _home_of(user: pwd.struct_passwd) -> UserHome:
 
 def _file_system(path: Path) -> tuple[str, str]:
     """Return type and options of the mount that a path lies on, without touching the path."""
-    best, found = -1, ("", "")
+    best, mount = -1, ("", "")
     for _, point, kind, options in mounts():
         if kind != "autofs" and Path(point) in (path, *path.parents) and len(point) >= best:
-            best, found = len(point), (kind, options)
-    return found
+            best, mount = len(point), (kind, options)
+    return mount
 
 
 def _exists(path: Path) -> bool:
@@ -157,9 +157,9 @@ def _exists(path: Path) -> bool:
 def _newest_s(home: Path) -> float | None:
     newest = None
     with suppress(OSError):
-        for found in islice(home.iterdir(), _FIRST_FILES):
+        for path in islice(home.iterdir(), _FIRST_FILES):
             with suppress(OSError):
-                newest = max(newest or 0.0, found.lstat().st_mtime)
+                newest = max(newest or 0.0, path.lstat().st_mtime)
     return newest
 
 

@@ -94,5 +94,5 @@ def _described() -> dict[str, object]:
     """Return the address and the process of a server, from the file beside its socket."""
     file = os.open(SOCKET_DIRECTORY / "server.json", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(file, "rb") as opened:
-        found = json.loads(opened.read(1 << 16))
-    return found if isinstance(found, dict) else {}
+        description = json.loads(opened.read(1 << 16))
+    return description if isinstance(description, dict) else {}

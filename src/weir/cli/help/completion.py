@@ -153,11 +153,11 @@ def _app(target: str, name: str) -> "App":
     from cyclopts import App
 
     module, _, attribute = target.partition(":")
-    found = getattr(import_module(module), attribute)
-    if isinstance(found, App):
-        return found
+    command = getattr(import_module(module), attribute)
+    if isinstance(command, App):
+        return command
     app = App(name=name)
-    app.default(found)
+    app.default(command)
     return app
 
 
@@ -173,13 +173,13 @@ def _words_of(app: "App", last: str, begun: str) -> Iterator[str]:
             yield from argument.get_choices() or ()
 
 
-def _names(of: str, before: Sequence[str]) -> list[str]:
+def _names(query: str, before: Sequence[str]) -> list[str]:
     """Return names from the pool; those of a project's objects need the project on the command line."""
     from weir.client.address import find
     from weir.client.listener import check
 
     address = find()
-    path, params = _QUERIES[of]
+    path, params = _QUERIES[query]
     path = path.format(project=quote(_project(before), safe=""))
     parts = urlsplit(address.url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection

@@ -99,7 +99,7 @@ def _label(entry: "HelpEntry") -> str:
 
 def _meaning(entry: "HelpEntry") -> str:
     meaning = " ".join(_text(entry.description).split())
-    choices = [str(each) for each in entry.choices or ()]
+    choices = [str(choice) for choice in entry.choices or ()]
     if any(choice not in re.findall(r"\w+", meaning) for choice in choices):
         meaning += f" One of {', '.join(choices)}."
     default = str(entry.default) if entry.default is not None else ""

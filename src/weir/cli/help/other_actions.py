@@ -26,17 +26,17 @@ def refuse_other_action(root: App, words: Sequence[str]) -> None:
     """
     if words[0] == "list" and is_kind("".join(words[1:2])) and "--indices" not in words:
         _refuse(words)
-    group, at = root, 0
-    while at < len(words) and words[at] in group and not words[at].startswith("-"):
-        group, at = group[words[at]], at + 1
+    group, position = root, 0
+    while position < len(words) and words[position] in group and not words[position].startswith("-"):
+        group, position = group[words[position]], position + 1
     actions = [name for name in group if not name.startswith("-")]
-    if not at or not actions or at == len(words) or words[at].startswith("-"):
+    if not position or not actions or position == len(words) or words[position].startswith("-"):
         return
-    before, word, rest = words[:at], words[at], words[at + 1 :]
+    before, word, rest = words[:position], words[position], words[position + 1 :]
     kinds = _positional(group)
     same = [action for action in _same(word) if action in actions]
     after = [action for action in (*rest[:1], *_same("".join(rest[:1]))) if action in actions]
-    if Parameter.POSITIONAL_ONLY in kinds and all(each.startswith("-") for each in rest):
+    if Parameter.POSITIONAL_ONLY in kinds and all(argument.startswith("-") for argument in rest):
         return  # a name
     if not same and after:  # a name before the action
         right = (*before, after[0], word, *rest[1:])
@@ -69,8 +69,8 @@ def refuse_words_before_command(root: App, words: Sequence[str]) -> None:
 
 
 def _refuse(words: Sequence[str]) -> None:
-    if (found := right_command(words)) is not None:
-        raise WrongOption(_no_command(*found))
+    if (correction := right_command(words)) is not None:
+        raise WrongOption(_no_command(*correction))
 
 
 def other_tools_command(words: Sequence[str], error: CycloptsError) -> str | None:
@@ -85,8 +85,8 @@ def other_tools_command(words: Sequence[str], error: CycloptsError) -> str | Non
             return f"A single workload has a command of its own: write `weir describe {name}`."
     if is_known and not (isinstance(error, UnusedCliTokensError) and is_kind("".join(words[1:2]))):
         return None
-    found = right_command(words)
-    return None if found is None else f"{_no_command(*found)}."
+    correction = right_command(words)
+    return None if correction is None else f"{_no_command(*correction)}."
 
 
 def _no_command(written: str, right: str) -> str:
@@ -114,7 +114,7 @@ def _misspelled(
 
     The answer is None without one.
     """
-    options = {each.partition("=")[0] for each in rest}
+    options = {argument.partition("=")[0] for argument in rest}
     if Parameter.VAR_POSITIONAL not in kinds or {"--", "--param"} & options:
         return None
     return next(iter(get_close_matches(word, actions, 1)), None)
@@ -124,5 +124,5 @@ def _positional(group: App) -> list[object]:
     """Return the kinds of the arguments that a group takes without a command."""
     if group.default_command is None:
         return []
-    kinds = (each.kind for each in signature(group.default_command).parameters.values())
+    kinds = (parameter.kind for parameter in signature(group.default_command).parameters.values())
     return [kind for kind in kinds if kind in (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)]

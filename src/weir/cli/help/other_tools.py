@@ -27,8 +27,8 @@ def _tables() -> dict[str, dict[str, Any]]:
     import yaml
 
     text = files(__package__).joinpath("other_tools.yaml").read_text("utf-8")
-    found = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
-    return {name: table if name == "commands" else _by_word(table) for name, table in found.items()}
+    tables = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+    return {name: table if name == "commands" else _by_word(table) for name, table in tables.items()}
 
 
 def _by_word(meanings: Mapping[str, str]) -> dict[str, Any]:
@@ -63,24 +63,24 @@ def right_command(words: Sequence[str]) -> tuple[str, str] | None:
     if first in _tables()["lines"]:
         line = _tables()["lines"]["salloc" if "--pty" in spoken else first]
         is_bare = spoken[:1] == [first] and not command and len(plain) == len(spoken)
-        found = _Meaning(read=[first], project=_project(spoken), command=rest[1:] if is_bare else command)
-        found.name = next(
+        meaning = _Meaning(read=[first], project=_project(spoken), command=rest[1:] if is_bare else command)
+        meaning.name = next(
             (word for word in rest[1:] if word not in _tables()["kinds"] and "=" not in word), None
         )
-        return _written(tools, found), _filled(line, found)
-    found = _read(rest)
-    found.project, found.command = found.project or _project(spoken), command
-    if found.kind is None and found.action is None:
+        return _written(tools, meaning), _filled(line, meaning)
+    meaning = _read(rest)
+    meaning.project, meaning.command = meaning.project or _project(spoken), command
+    if meaning.kind is None and meaning.action is None:
         return None
-    if found.action in (None, "list", "show"):
-        found.action = "list" if found.name is None else "show"
-    if found.action == "delete" and found.read[:1] == ["stop"] and tools:
-        found.action = "suspend"  # Kueue resumes what it stops
-    if found.action == "create" and found.kind in (None, "workload") and (file := _file(spoken)):
-        return _written(tools, found), f"weir submit -f {shlex.quote(file)}"
-    usual = "node" if found.action in ("drain", "undrain") else "workload"
-    line = _tables()["commands"][found.kind or usual].get(found.action, "")
-    return (_written(tools, found), _filled(line, found)) if line else None
+    if meaning.action in (None, "list", "show"):
+        meaning.action = "list" if meaning.name is None else "show"
+    if meaning.action == "delete" and meaning.read[:1] == ["stop"] and tools:
+        meaning.action = "suspend"  # Kueue resumes what it stops
+    if meaning.action == "create" and meaning.kind in (None, "workload") and (file := _file(spoken)):
+        return _written(tools, meaning), f"weir submit -f {shlex.quote(file)}"
+    usual = "node" if meaning.action in ("drain", "undrain") else "workload"
+    line = _tables()["commands"][meaning.kind or usual].get(meaning.action, "")
+    return (_written(tools, meaning), _filled(line, meaning)) if line else None
 
 
 def job_of(words: Sequence[str]) -> str | None:
@@ -95,31 +95,31 @@ def is_kind(word: str) -> bool:
 
 def _read(words: Iterable[str]) -> _Meaning:
     """Return the meaning of words such as `describe job x` or `update NodeName=x State=drain`."""
-    found = _Meaning()
+    meaning = _Meaning()
     for word in words:
         key, parted, value = word.partition("=")
         key = key.lower()
         if parted:
-            found.kind = found.kind or _tables()["keys"].get(key)
-            if key == "state" and found.kind == "node":
-                found.action = "undrain" if value.lower() in ("resume", "idle", "undrain") else "drain"
+            meaning.kind = meaning.kind or _tables()["keys"].get(key)
+            if key == "state" and meaning.kind == "node":
+                meaning.action = "undrain" if value.lower() in ("resume", "idle", "undrain") else "drain"
             elif key in ("account", "accounts", "project"):
-                found.project = value
+                meaning.project = value
             elif key == "priority":
-                found.priority = value
+                meaning.priority = value
             elif key in _tables()["keys"] or key == "name":
-                found.name = found.name or value
-        elif found.name is not None or (found.action is not None and key in ("where", "set")):
+                meaning.name = meaning.name or value
+        elif meaning.name is not None or (meaning.action is not None and key in ("where", "set")):
             continue
-        elif found.action is None and key in _tables()["actions"]:
-            found.action = _tables()["actions"][key]
-            found.read.append(word)
+        elif meaning.action is None and key in _tables()["actions"]:
+            meaning.action = _tables()["actions"][key]
+            meaning.read.append(word)
         elif (kind := _kind(key)) is not None:
-            found.kind = kind
-            found.read.append(word)
+            meaning.kind = kind
+            meaning.read.append(word)
         else:
-            found.name = word
-    return found
+            meaning.name = word
+    return meaning
 
 
 def _kind(word: str) -> str | None:
@@ -147,14 +147,14 @@ def _option(words: Sequence[str], names: Sequence[str]) -> str | None:
     return None
 
 
-def _written(tools: Sequence[str], found: _Meaning) -> str:
-    return " ".join((*tools, *found.read))
+def _written(tools: Sequence[str], meaning: _Meaning) -> str:
+    return " ".join((*tools, *meaning.read))
 
 
-def _filled(line: str, found: _Meaning) -> str:
+def _filled(line: str, meaning: _Meaning) -> str:
     """Return a command with the names that are known."""
-    known = {"NAME": found.name, "PROJECT": found.project, "PRIORITY": found.priority}
-    named = {word: shlex.quote(name) for word, name in known.items() if name is not None}
-    if found.command:
-        named["COMMAND"] = shlex.join(found.command)
+    values = {"NAME": meaning.name, "PROJECT": meaning.project, "PRIORITY": meaning.priority}
+    named = {word: shlex.quote(name) for word, name in values.items() if name is not None}
+    if meaning.command:
+        named["COMMAND"] = shlex.join(meaning.command)
     return _PLACE.sub(lambda place: named.get(place[0], place[0]), line)

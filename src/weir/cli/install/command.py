@@ -194,8 +194,8 @@ def _caller() -> str | None:
 
 def _is_found(link: Path) -> bool:
     """Return True if everyone's shell finds this very program."""
-    found = shutil.which("weir", path=_EVERYONES_PATH)
-    return found is not None and Path(found) != plan.PROGRAM and Path(found).resolve() == link.resolve()
+    path = shutil.which("weir", path=_EVERYONES_PATH)
+    return path is not None and Path(path) != plan.PROGRAM and Path(path).resolve() == link.resolve()
 
 
 def _without_systemd(command: Sequence[str]) -> str:

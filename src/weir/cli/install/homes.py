@@ -22,7 +22,7 @@ def check_new_home(home: Path, host: Host) -> None:
         raise InstallFailed(f"--home: {home} is a link: name the directory itself")
     names: set[str] = set()
     with suppress(FileNotFoundError, PermissionError):  # without rights, only a dry run goes on
-        names = {each.name for each in place.iterdir()} - {_OF_A_DISK}
+        names = {path.name for path in place.iterdir()} - {_OF_A_DISK}
     if names and not _is_home(names):
         other = f"--home: {home} contains files of others, such as {min(names)[:80]!r}"
         raise InstallFailed(f"{other}: name an empty directory, or a new one")
@@ -38,10 +38,10 @@ def check_removed_home(home: Path) -> None:
         return
     if home.is_symlink() or home.is_mount():
         raise InstallFailed(f"{home} is a link or a mount, and only you can delete it")
-    if not _is_home({each.name for each in home.iterdir()}):
+    if not _is_home({path.name for path in home.iterdir()}):
         raise InstallFailed(f"{home} isn't the home of a pool: delete it yourself")
 
 
 def _is_home(names: Iterable[str]) -> bool:
     """Return True if a directory with these names is the home of a pool."""
-    return (found := {*names}) >= _DIRECTORIES or _DATABASE in found
+    return (present := {*names}) >= _DIRECTORIES or _DATABASE in present

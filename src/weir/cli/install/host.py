@@ -36,8 +36,8 @@ class Host:
 
     def is_member(self, user: str, group: str) -> bool:
         """Return True if a group lists a user."""
-        found = self._group(group)
-        return found is not None and user in found.gr_mem
+        record = self._group(group)
+        return record is not None and user in record.gr_mem
 
     def systemd_version(self) -> int | None:
         """Return the version of the systemd that runs this machine; None if another program does."""

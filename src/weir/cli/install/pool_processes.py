@@ -70,12 +70,12 @@ def end_jobs(home: Path, within_s: float) -> PoolProcesses:
     """
     until_s = time.monotonic() + within_s
     told: set[int] = set()
-    while (found := pool_processes(home)) and time.monotonic() < until_s:
-        for pid in found.supervisors - told:
+    while (remaining := pool_processes(home)) and time.monotonic() < until_s:
+        for pid in remaining.supervisors - told:
             told.add(pid)
             _terminate(pid, home)
         time.sleep(_LOOK_S)
-    return found
+    return remaining
 
 
 def _terminate(pid: int, home: Path) -> None:

@@ -37,7 +37,12 @@ def fingerprint() -> str:
     for file in sorted(package.rglob("*.py")):
         digest.update(f"\n{file.relative_to(package)}\n".encode())
         digest.update(file.read_bytes())
-    named = sorted({f"{each.name} {each.version} {each.read_text('RECORD')}" for each in distributions()})
+    named = sorted(
+        {
+            f"{distribution.name} {distribution.version} {distribution.read_text('RECORD')}"
+            for distribution in distributions()
+        }
+    )
     digest.update("\n".join(named).encode())
     return digest.hexdigest()[:_DIGITS]
 

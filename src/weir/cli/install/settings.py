@@ -70,12 +70,12 @@ def recorded(host: Host) -> InstallSettings | None:
     path = host.path(RECORD)
     try:
         with path.open("rb") as file:
-            found = json.loads(file.read(_RECORD_BYTES_MAX))
+            record = json.loads(file.read(_RECORD_BYTES_MAX))
         options, users, groups = (
-            tuple(map(str, found[name])) for name in ("options", "made_users", "made_groups")
+            tuple(map(str, record[name])) for name in ("options", "made_users", "made_groups")
         )
-        own = (str(found["user"]), Path(str(found["home"])), str(found["allow_group"]))
-        numbers = (int(found["uid_min"]), found["new_privileges"] is True)
+        own = (str(record["user"]), Path(str(record["home"])), str(record["allow_group"]))
+        numbers = (int(record["uid_min"]), record["new_privileges"] is True)
         return checked(InstallSettings(*own, *numbers, options, users, groups))
     except FileNotFoundError:
         return None

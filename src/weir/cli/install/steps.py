@@ -147,7 +147,7 @@ def stop_unit(unit: str) -> Step:
     asked = ("is-active", "is-enabled")
     return Step(
         f"Stop {unit}.",
-        lambda host: not any(host.succeeds("systemctl", each, "--quiet", unit) for each in asked),
+        lambda host: not any(host.succeeds("systemctl", verb, "--quiet", unit) for verb in asked),
         lambda host: host.run("systemctl", "disable", "--now", "--quiet", unit),
     )
 

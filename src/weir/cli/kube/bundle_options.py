@@ -67,12 +67,12 @@ class BundleDetails:
             check.like("--created", _MOMENT, self.created, "2026-01-31T12:00:00Z"),
             self.provider,
             "" if self.url is None else check.like("--url", _URL, self.url, "https://example.com/weir"),
-            tuple(check.one("--maintainer", _maintainer, each) for each in self.maintainer),
+            tuple(check.one("--maintainer", _maintainer, text) for text in self.maintainer),
         )
 
 
 def _maintainer(text: str) -> tuple[str, str]:
-    found = _MAINTAINER.fullmatch(text)
-    if found is None:
+    match = _MAINTAINER.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text!r} is no maintainer: write NAME <ADDRESS>")
-    return found[1], found[2]
+    return match[1], match[2]

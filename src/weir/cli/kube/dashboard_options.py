@@ -58,7 +58,7 @@ class DashboardServerOptions:
         from weir.kubernetes.install.pods.dashboard_server import DashboardOptions
         from weir.kubernetes.install.pods.network import destination, source
 
-        if all(getattr(self, each.name) == each.default for each in fields(self)):
+        if all(getattr(self, field.name) == field.default for field in fields(self)):
             return None
         if self.dashboard_url is None or self.dashboard_issuer is None:
             missing = "--dashboard-url" if self.dashboard_url is None else "--dashboard-issuer"

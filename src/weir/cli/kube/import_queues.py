@@ -60,7 +60,7 @@ def kueue(
 
     with option_mistakes():
         resources = DeviceResources() if devices is None else one("--devices", read_devices, devices)
-    return _print(files, lambda things: convert(things, resources))
+    return _print(files, lambda manifests: convert(manifests, resources))
 
 
 @app.command(name="runai")
@@ -85,7 +85,7 @@ def _print(files: Iterable[Path], convert: "Converter") -> int:
 
     names = tuple(files) or (Path("-"),)
     try:
-        conversion = convert(thing for name in names for thing in read_objects(name))
+        conversion = convert(manifest for name in names for manifest in read_objects(name))
     except InvalidFile as error:
         print(f"weir: {error}", file=sys.stderr)
         return 2

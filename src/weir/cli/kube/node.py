@@ -58,9 +58,9 @@ class DriverGpus:
         """Limit a control group's memory of a GPU in bytes; return the error, "" on success."""
         from weir.local.node.gpu_memory import NotLimited, driver_library, limit_memory
 
-        found = self._gpus.get(gpu)
+        device = self._gpus.get(gpu)
         try:
-            limit_memory(driver_library(), group, [found.uuid] if found is not None else [], memory)
+            limit_memory(driver_library(), group, [device.uuid] if device is not None else [], memory)
         except NotLimited as why:
             return f"GPU {gpu}: {why}"
         return ""

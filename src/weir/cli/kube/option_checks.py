@@ -115,19 +115,19 @@ def image(text: str) -> str:
 
 def amounts(text: str) -> dict[str, str]:
     """Return amounts of resources by name, written as cpu=500m,memory=512Mi."""
-    found = _pairs(text, "cpu=500m,memory=512Mi")
-    for key, value in found.items():
+    pairs = _pairs(text, "cpu=500m,memory=512Mi")
+    for key, value in pairs.items():
         if not _AMOUNT.fullmatch(value):
             raise ValueError(f"{value!r} is no amount of {key}: write a number such as 500m, 4 or 2Gi")
-    return found
+    return pairs
 
 
 def labels(text: str) -> dict[str, str]:
     """Return labels by key, written as KEY=VALUE,KEY=VALUE."""
-    found = _pairs(text, "KEY=VALUE")
-    for value in found.values():
+    pairs = _pairs(text, "KEY=VALUE")
+    for value in pairs.values():
         _label_value(value)
-    return found
+    return pairs
 
 
 def span(text: str) -> str:
@@ -145,20 +145,20 @@ def toleration(text: str) -> dict[str, str]:
         raise ValueError(f"{text!r} is no taint: write KEY, KEY=VALUE, KEY:EFFECT or KEY=VALUE:EFFECT")
     if effect and effect not in _EFFECTS:
         raise ValueError(f"{effect!r} is no effect of a taint: write one of {', '.join(_EFFECTS)}")
-    found = {"key": key, "operator": "Equal" if has_value else "Exists"}
+    fields = {"key": key, "operator": "Equal" if has_value else "Exists"}
     if has_value:
-        found["value"] = _label_value(value)
-    return {**found, **({"effect": effect} if effect else {})}
+        fields["value"] = _label_value(value)
+    return {**fields, **({"effect": effect} if effect else {})}
 
 
 def _pairs(text: str, like: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for part in text.split(","):
         key, is_pair, value = part.strip().partition("=")
-        if not is_pair or not _KEY.fullmatch(key) or key in found:
+        if not is_pair or not _KEY.fullmatch(key) or key in pairs:
             raise ValueError(f"{part!r} can't be used: write {like}, each name once")
-        found[key] = value
-    return found
+        pairs[key] = value
+    return pairs
 
 
 def _label_value(text: str) -> str:

@@ -60,7 +60,7 @@ def _used(row: "NodeRow") -> str:
 
 
 def _state_tone(row: "NodeRow") -> Tone:
-    return "bad" if any(each.startswith("overcommitted") for each in row.state) else "plain"
+    return "bad" if any(state.startswith("overcommitted") for state in row.state) else "plain"
 
 
 def _states(row: "NodeRow") -> str:
@@ -72,7 +72,7 @@ def _states(row: "NodeRow") -> str:
 def _by_text(texts: Mapping[int, str]) -> Iterator[str]:
     """Yield each text once, after the GPUs that it is about, such as `GPUs 0-3 drained`."""
     for text in dict.fromkeys(texts.values()):
-        indices = [index for index, each in texts.items() if each == text]
+        indices = [index for index, other in texts.items() if other == text]
         yield f"GPU{'s' if len(indices) > 1 else ''} {folded_numbers(indices)} {text}"
 
 
@@ -125,9 +125,9 @@ def nodes(*, output: DocumentedOutput = "table", watch: WatchOption = False) -> 
     with connect() as pool:
         if watch:
 
-            def frame(here: Screen) -> list[str]:
+            def frame(display: Screen) -> list[str]:
                 rows = pool.nodes()
-                return table(rows, known(NODES, rows), here, wide=output == "wide")
+                return table(rows, known(NODES, rows), display, wide=output == "wide")
 
             return repaint_or_append(frame, _changed_nodes(pool), NODES, output)
         rows = pool.nodes()
@@ -177,17 +177,20 @@ def _share(device: _NodeDevice) -> str:
 
 
 DEVICES: tuple[Column[_NodeDevice], ...] = (
-    Column("GPU", lambda each: f"{each.node.name}/{each.row.index}", least=8),
+    Column("GPU", lambda device: f"{device.node.name}/{device.row.index}", least=8),
     Column(
-        "MODEL", lambda each: each.row.model or ("virtual" if each.node.virtual else "-"), least=8, drop=3
+        "MODEL",
+        lambda device: device.row.model or ("virtual" if device.node.virtual else "-"),
+        least=8,
+        drop=3,
     ),
     Column(
-        "ALLOCATED", _share, right=True, tone=lambda each: "quiet" if each.row.allocated <= 0 else "plain"
+        "ALLOCATED", _share, right=True, tone=lambda device: "quiet" if device.row.allocated <= 0 else "plain"
     ),
-    Column("USE", lambda each: percent(each.row.use), right=True, tone=_use_tone),
+    Column("USE", lambda device: percent(device.row.use), right=True, tone=_use_tone),
     Column("MEMORY", _memory, right=True, drop=2),
-    Column("ACTIVITY", lambda each: each.row.activity or NOTHING, drop=4),
-    Column("WORKLOADS", lambda each: ", ".join(_on(each.row)), least=14),
+    Column("ACTIVITY", lambda device: device.row.activity or NOTHING, drop=4),
+    Column("WORKLOADS", lambda device: ", ".join(_on(device.row)), least=14),
 )
 
 
@@ -204,11 +207,11 @@ def show_node(name: str, /, *, output: OutputOption = "table") -> int:
         row = next((row for row in pool.nodes() if row.name == name), None)
     if row is None:
         raise WrongOption(f"There is no node {plain(name)}; `weir nodes` shows which there are")
-    show_one(row, output, lambda here: _node_lines(row, here))
+    show_one(row, output, lambda display: _node_lines(row, display))
     return 0
 
 
-def _node_lines(row: "NodeRow", here: Screen) -> list[str]:
+def _node_lines(row: "NodeRow", display: Screen) -> list[str]:
     facts = [
         ("Node", row.name),
         ("State", _states(row)),
@@ -219,9 +222,9 @@ def _node_lines(row: "NodeRow", here: Screen) -> list[str]:
         ("Pods", number(row.pods)),
         ("Labels", ", ".join(f"{key}={value}" for key, value in row.labels.items()) or NOTHING),
     ]
-    lines = pairs([fact for fact in facts if not fact[1].startswith(NOTHING)], here)
+    lines = pairs([fact for fact in facts if not fact[1].startswith(NOTHING)], display)
     devices = [_NodeDevice(row, device) for device in row.devices]
-    return [*lines, "", *table(devices, known(DEVICES, devices), here)] if devices else lines
+    return [*lines, "", *table(devices, known(DEVICES, devices), display)] if devices else lines
 
 
 def top(*, since: str | None = None, watch: WatchOption = False, output: DocumentedOutput = "table") -> int:
@@ -241,8 +244,8 @@ def top(*, since: str | None = None, watch: WatchOption = False, output: Documen
         return _top_since(since, watch=watch, output=output)
     with connect() as pool:
 
-        def frame(here: Screen) -> list[str]:
-            return glance(pool.status(), pool.projects(), pool.nodes(), here)
+        def frame(display: Screen) -> list[str]:
+            return glance(pool.status(), pool.projects(), pool.nodes(), display)
 
         if watch:
             return repaint_or_append(frame, _changed_nodes(pool), NODES, output)
@@ -261,7 +264,7 @@ def _top_since(since: str, *, watch: bool, output: str) -> int:
         return 2
     with connect() as pool:
         if watch:
-            return repaint(lambda here: period_lines(period_usage(pool, since_time(since)), here))
+            return repaint(lambda display: period_lines(period_usage(pool, since_time(since)), display))
         reports = period_usage(pool, since_time(since))
     if output in ("json", "yaml"):
         print_plain([report.model_dump(mode="json") for report in reports], output)
@@ -273,19 +276,19 @@ def _top_since(since: str, *, watch: bool, output: str) -> int:
 
 
 def glance(
-    status: "PoolStatus", projects: "Sequence[QueueRow]", nodes_: "Sequence[NodeRow]", here: Screen
+    status: "PoolStatus", projects: "Sequence[QueueRow]", nodes_: "Sequence[NodeRow]", display: Screen
 ) -> list[str]:
     """Return the lines of the pool: its projects, then its devices."""
     usage = f"{number(status.allocated)} of {counted(status.devices, 'GPU')} allocated"
     lines = [
-        f"{here.paint(usage, 'strong')}, {status.running:,} running, {status.pending:,} pending",
+        f"{display.paint(usage, 'strong')}, {status.running:,} running, {status.pending:,} pending",
     ]
     most = max([1.0, float(status.devices)])
     if projects:
-        lines += ["", *table(sorted(projects, key=lambda row: row.name), _projects(most), here)]
+        lines += ["", *table(sorted(projects, key=lambda row: row.name), _projects(most), display)]
     devices = [_NodeDevice(node, row) for node in nodes_ for row in node.devices]
     if devices:
-        lines += ["", *table(devices, known(DEVICES, devices), here)]
+        lines += ["", *table(devices, known(DEVICES, devices), display)]
     return lines
 
 
@@ -327,13 +330,13 @@ def status(*, output: DocumentedOutput = "table", watch: WatchOption = False) ->
     with connect() as pool:
         if watch:
             return repaint_or_append(
-                lambda here: standing(pool.status(), pool.address.url, here),
+                lambda display: standing(pool.status(), pool.address.url, display),
                 changed(lambda: [pool.status()], lambda _row: 0),
                 _STATUS,
                 output,
             )
-        found = pool.status()
-    show_one(found, output, lambda here: standing(found, pool.address.url, here))
+        state = pool.status()
+    show_one(state, output, lambda display: standing(state, pool.address.url, display))
     return 0
 
 
@@ -344,37 +347,37 @@ _STATUS: "tuple[Column[PoolStatus], ...]" = (
 )
 
 
-def _allocated_of(found: "PoolStatus") -> str:
-    others = f", {number(found.others)} of them by other schedulers" if found.others else ""
-    return f"{number(found.allocated)} of {found.devices:,} allocated{others}"
+def _allocated_of(state: "PoolStatus") -> str:
+    others = f", {number(state.others)} of them by other schedulers" if state.others else ""
+    return f"{number(state.allocated)} of {state.devices:,} allocated{others}"
 
 
-def _headroom(found: "PoolStatus") -> list[tuple[str, str]]:
+def _headroom(state: "PoolStatus") -> list[tuple[str, str]]:
     """Return the learned headroom for sessions with its reason; nothing if none is learned."""
-    if found.session_headroom is None:
+    if state.session_headroom is None:
         return []
     return [
-        ("Headroom", f"{counted(found.session_headroom, 'GPU')} for sessions. {found.session_headroom_why}")
+        ("Headroom", f"{counted(state.session_headroom, 'GPU')} for sessions. {state.session_headroom_why}")
     ]
 
 
-def standing(found: "PoolStatus", url: str, here: Screen) -> list[str]:
+def standing(state: "PoolStatus", url: str, display: Screen) -> list[str]:
     """Return the lines of the summary."""
-    virtual = ", virtual" if found.virtual else ""
-    trouble = [here.paint(plain(found.trouble), "bad"), ""] if found.trouble else []
+    virtual = ", virtual" if state.virtual else ""
+    trouble = [display.paint(plain(state.trouble), "bad"), ""] if state.trouble else []
     return [
         *trouble,
-        f"{here.paint('up', 'good')} for {since(found.started_s)} at {url}",
+        f"{display.paint('up', 'good')} for {since(state.started_s)} at {url}",
         "",
         *pairs(
             [
-                ("GPUs", f"{_allocated_of(found)}{virtual}"),
-                ("Machines", number(found.nodes)),
-                ("Workloads", f"{found.running:,} running, {found.pending:,} pending"),
-                *_headroom(found),
-                ("Policy", found.policy),
-                ("Version", found.version),
+                ("GPUs", f"{_allocated_of(state)}{virtual}"),
+                ("Machines", number(state.nodes)),
+                ("Workloads", f"{state.running:,} running, {state.pending:,} pending"),
+                *_headroom(state),
+                ("Policy", state.policy),
+                ("Version", state.version),
             ],
-            here,
+            display,
         ),
     ]

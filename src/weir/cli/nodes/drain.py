@@ -153,8 +153,8 @@ def _is_confirmed(pool: "Pool", node: str, gpus: Sequence[int], action: Running)
 
     They are those on the whole node, or on some of its GPUs.
     """
-    found = [row for gpu in gpus or (None,) for row in pool.node_workloads(node, gpu=gpu)]
-    rows = list({row.uid: row for row in found}.values())
+    workload_rows = [row for gpu in gpus or (None,) for row in pool.node_workloads(node, gpu=gpu)]
+    rows = list({row.uid: row for row in workload_rows}.values())
     for row in rows:
         print(f"{row.name} of {row.user} in {row.project} would stop: {resource(GPU, row.devices)}")
     if not rows:

@@ -39,10 +39,10 @@ def with_negative_values(words: Sequence[str]) -> list[str]:
     if words[:1] and words[0] in _OWN_SYNTAX:
         return list(words)
     end = words.index("--") if "--" in words else len(words)
-    found: list[str] = []
+    joined: list[str] = []
     for word in words[:end]:
-        if found and _NEGATIVE.match(word) and _WITHOUT_VALUE.fullmatch(found[-1]):
-            found[-1] += f"={word}"
+        if joined and _NEGATIVE.match(word) and _WITHOUT_VALUE.fullmatch(joined[-1]):
+            joined[-1] += f"={word}"
         else:
-            found.append(word)
-    return [*found, *words[end:]]
+            joined.append(word)
+    return [*joined, *words[end:]]

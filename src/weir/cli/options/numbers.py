@@ -37,8 +37,8 @@ class _WholeNumber:
         Raises:
             ValueError: a token is no such number.
         """
-        found = [self._read(token.value) for token in tokens]
-        return found if get_origin(type_) is Sequence else found[0]
+        numbers = [self._read(token.value) for token in tokens]
+        return numbers if get_origin(type_) is Sequence else numbers[0]
 
     def _read(self, text: str) -> int:
         if not _WHOLE.fullmatch(text):

@@ -28,14 +28,14 @@ _OPTIONS = {
 def named(**words: str) -> AbstractContextManager[None]:
     """Return a context that names fields in a refusal as the command line does: `named(cron="--cron")`."""
     fields = rf"{_AT_START}({'|'.join(words)})(?=: )"
-    return refusals_in(lambda text: re.sub(fields, lambda found: words[found[1]], text))
+    return refusals_in(lambda text: re.sub(fields, lambda match: words[match[1]], text))
 
 
 def queue_options(text: str, *, gpus: bool) -> str:
     """Return a refusal with the options of a project or department; `gpus`: --gpus set its quota."""
 
-    def option(found: re.Match[str]) -> str:
-        field, key, alone = found.groups()
+    def option(match: re.Match[str]) -> str:
+        field, key, alone = match.groups()
         if alone:
             return _flag(alone)
         if field == "times":
@@ -53,8 +53,8 @@ def queue_options(text: str, *, gpus: bool) -> str:
 def sweep_options(text: str) -> str:
     """Return a refusal with the options of a sweep instead of its fields."""
 
-    def option(found: re.Match[str]) -> str:
-        param, rungs, field = found.groups()
+    def option(match: re.Match[str]) -> str:
+        param, rungs, field = match.groups()
         return f"--param {param}" if param else _flag(rungs or field)
 
     return _SWEEP_FIELD.sub(option, _OF_WORKLOAD.sub("", text))

@@ -59,14 +59,14 @@ def table(
     ]
     shown_at, widths = _fit(shown, natural, None if wide else screen.width)
     heads = GAP.join(
-        _aligned(shown[at].head, width, right=shown[at].right)
-        for at, width in zip(shown_at, widths, strict=True)
+        _aligned(shown[index].head, width, right=shown[index].right)
+        for index, width in zip(shown_at, widths, strict=True)
     )
     lines = [screen.paint(heads.rstrip(), "quiet")]
     for number, row in enumerate(rows):
         parts = [
-            (shown[at], width, _lines(shown[at], texts[at][number], width))
-            for at, width in zip(shown_at, widths, strict=True)
+            (shown[index], width, _lines(shown[index], texts[index][number], width))
+            for index, width in zip(shown_at, widths, strict=True)
         ]
         for line in range(max(len(below) for _, _, below in parts)):
             cells_ = [
@@ -124,22 +124,24 @@ def _fit(
     """Return the positions of the columns that fit, and their widths."""
     remaining = list(range(len(shown)))
     while width is not None:
-        least = [min(natural[at], shown[at].least or natural[at]) for at in remaining]
+        least = [min(natural[index], shown[index].least or natural[index]) for index in remaining]
         if sum(least) + len(GAP) * (len(remaining) - 1) <= width:
             break
-        goes = max(remaining, key=lambda at: (shown[at].drop, at))
+        goes = max(remaining, key=lambda index: (shown[index].drop, index))
         if not shown[goes].drop:
             break
         remaining.remove(goes)
-    widths = [natural[at] for at in remaining]
+    widths = [natural[index] for index in remaining]
     over = 0 if width is None else sum(widths) + len(GAP) * (len(remaining) - 1) - width
     while over > 0:
         shrinkable = [
-            at for at, each in enumerate(remaining) if shown[each].least and widths[at] > shown[each].least
+            place
+            for place, index in enumerate(remaining)
+            if shown[index].least and widths[place] > shown[index].least
         ]
         if not shrinkable:
             break
-        widths[max(shrinkable, key=lambda at: _can_spare(shown[remaining[at]], widths[at]))] -= 1
+        widths[max(shrinkable, key=lambda place: _can_spare(shown[remaining[place]], widths[place]))] -= 1
         over -= 1
     return remaining, widths
 
@@ -163,7 +165,7 @@ def pairs(rows: Sequence[tuple[str, str]], screen: Screen) -> list[str]:
     lines = []
     for label, text in rows:
         width_left = None if screen.width is None else screen.width - len(_INDENT) - width - len(GAP)
-        first, *more = wrapped(plain(text), width_left).split("\n")
+        first, *rest = wrapped(plain(text), width_left).split("\n")
         lines.append(f"{_INDENT}{screen.paint(_aligned(label, width, right=False), 'quiet')}{GAP}{first}")
-        lines += [" " * (len(_INDENT) + width + len(GAP)) + line for line in more]
+        lines += [" " * (len(_INDENT) + width + len(GAP)) + line for line in rest]
     return lines

@@ -26,12 +26,12 @@ def clock(at_s: float | None, now_s: float | None = None) -> str:
     if at_s is None:
         return NOTHING
     now = time.localtime(time.time() if now_s is None else now_s)
-    at = time.localtime(at_s)
-    if at[:3] == now[:3]:
-        return time.strftime("%H:%M:%S", at)
-    if at.tm_year == now.tm_year:
-        return time.strftime("%b %d %H:%M", at)
-    return time.strftime("%Y-%m-%d %H:%M", at)
+    local_time = time.localtime(at_s)
+    if local_time[:3] == now[:3]:
+        return time.strftime("%H:%M:%S", local_time)
+    if local_time.tm_year == now.tm_year:
+        return time.strftime("%b %d %H:%M", local_time)
+    return time.strftime("%Y-%m-%d %H:%M", local_time)
 
 
 def moment(at_s: float | None) -> str:

@@ -63,14 +63,14 @@ def plain(text: str) -> str:
     """Return the text with unprintable characters escaped: they could control the terminal."""
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
 
 
 def cells(text: str) -> int:
     """Return the width of a text in columns of a terminal."""
     if text.isascii():
         return len(text)
-    return sum(_cells_of(each) for each in text)
+    return sum(_cells_of(character) for character in text)
 
 
 def _cells_of(character: str) -> int:
@@ -101,8 +101,8 @@ def wrapped(text: str, width: int | None, indent: str = "") -> str:
 
 def _fitting(text: str, width: int) -> str:
     used = 0
-    for at, character in enumerate(text):
+    for index, character in enumerate(text):
         used += _cells_of(character)
         if used > width:
-            return text[:at]
+            return text[:index]
     return text

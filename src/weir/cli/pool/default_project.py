@@ -24,9 +24,9 @@ def default_project(pool: "Pool", project: str | None, *, is_shown: bool = False
     Raises:
         WrongOption: no project is named, and the person may submit to none or to several.
     """
-    found = project or os.environ.get("WEIR_PROJECT")
-    if found:
-        return found
+    chosen = project or os.environ.get("WEIR_PROJECT")
+    if chosen:
+        return chosen
     names = usable_projects(pool)
     if len(names) != 1:
         raise WrongOption(_missing(pool, names))
@@ -47,8 +47,8 @@ def usable_projects(pool: "Pool") -> list[str]:
 
 def project_words(names: Sequence[str]) -> str:
     """Return the names of projects for a sentence."""
-    more = f" and {len(names) - _NAMED_MOST:,} more" if len(names) > _NAMED_MOST else ""
-    return f"{', '.join(names[:_NAMED_MOST])}{more}"
+    others = f" and {len(names) - _NAMED_MOST:,} more" if len(names) > _NAMED_MOST else ""
+    return f"{', '.join(names[:_NAMED_MOST])}{others}"
 
 
 def _missing(pool: "Pool", names: Sequence[str]) -> str:

@@ -33,17 +33,19 @@ def repaint(frame: Frame, *, every_s: float = EVERY_S, times: int | None = None)
     sys.stdout.write(HIDE)
     try:
         while True:
-            here = screen()
+            display = screen()
             try:
-                lines = last = frame(here)
+                lines = last = frame(display)
             except Unreachable as error:
                 if not painted:
                     raise
                 message = (
-                    str(error) if here.width is None else shortened(str(error), here.width, middle=False)
+                    str(error)
+                    if display.width is None
+                    else shortened(str(error), display.width, middle=False)
                 )
-                lines = [*last, "", here.paint(message, "bad")]
-            height = paint_over(lines, here, height)
+                lines = [*last, "", display.paint(message, "bad")]
+            height = paint_over(lines, display, height)
             painted += 1
             if times is not None and painted >= times:
                 return 0
@@ -55,12 +57,12 @@ def repaint(frame: Frame, *, every_s: float = EVERY_S, times: int | None = None)
         sys.stdout.flush()
 
 
-def paint_over(lines: Sequence[str], here: Screen, before: int) -> int:
+def paint_over(lines: Sequence[str], display: Screen, before: int) -> int:
     """Paint over the previous frame of `before` lines; return the height of the new one."""
-    most = max(2, (here.height or 10_000) - 1)
+    most = max(2, (display.height or 10_000) - 1)
     if len(lines) > most:
         hidden = len(lines) - most + 1
-        lines = [*lines[: most - 1], here.paint(f"… {hidden} more lines", "quiet")]
+        lines = [*lines[: most - 1], display.paint(f"… {hidden} more lines", "quiet")]
     up = f"\x1b[{before}F" if before else ""
     sys.stdout.write(up + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
     sys.stdout.flush()
@@ -116,13 +118,13 @@ def waited_out(look: Callable[[], Found], outage: ServerOutage, every_s: float =
     """
     while True:
         try:
-            found = look()
+            answer = look()
         except Unreachable as error:
             outage.failed(error)
             time.sleep(every_s)
         else:
             outage.answered()
-            return found
+            return answer
 
 
 def is_terminal() -> bool:

@@ -168,7 +168,7 @@ def _list(
     with connect() as pool:
         if watch:
             return repaint_or_append(
-                lambda here: table(look(pool), columns, here, wide=output == "wide"),
+                lambda display: table(look(pool), columns, display, wide=output == "wide"),
                 changed(lambda: look(pool), lambda row: row.name),
                 columns,
                 output,
@@ -195,7 +195,7 @@ def show_department(name: DepartmentName, /, *, output: OutputOption = "table") 
 def _show(look: "Callable[[Pool], QueueRow]", output: Output) -> int:
     with connect() as pool:
         row = look(pool)
-    show_one(row, output, lambda here: queue_lines(row, here))
+    show_one(row, output, lambda display: queue_lines(row, display))
     return 0
 
 

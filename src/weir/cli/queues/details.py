@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 _DURATIONS = ("max_runtime", "grace")
 
 
-def queue_lines(row: "QueueRow", here: Screen) -> list[str]:
+def queue_lines(row: "QueueRow", display: Screen) -> list[str]:
     """Return the lines of one queue: its facts, and the warnings about it."""
-    return [*pairs(queue_facts(row), here), *(line for text in row.warnings for line in ("", text))]
+    return [*pairs(queue_facts(row), display), *(line for text in row.warnings for line in ("", text))]
 
 
 def queue_facts(row: "QueueRow") -> list[tuple[str, str]]:
@@ -37,9 +37,9 @@ def queue_facts(row: "QueueRow") -> list[tuple[str, str]]:
     highest += [f"{value} for {user}" for user, value in row.max_priority_of.items()]
     facts += [("Highest priority of work", ", ".join(highest))] if highest else []
     limits = [("Limits of each person", row.person_limits)]
-    limits += [(f"Limits of {user}", each) for user, each in row.person_limits_of.items()]
+    limits += [(f"Limits of {user}", limit) for user, limit in row.person_limits_of.items()]
     rules: list[tuple[str, BaseModel]] = [*limits, ("Defaults of work", row.defaults)]
-    facts += [(label, words) for label, each in rules if (words := _stated(each))]
+    facts += [(label, words) for label, rule in rules if (words := _stated(rule))]
     times = [_setting(key, lasting(value) if value else "none") for key, value in row.times.items()]
     return facts + ([("Time rules", ", ".join(times))] if times else [])
 

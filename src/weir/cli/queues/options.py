@@ -77,18 +77,18 @@ def quota_fields(options: QuotaOptions) -> dict[str, Any]:
     Raises:
         ValueError: an amount is invalid, or two options set the quota of GPUs.
     """
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, written in (("quota", options.quota), ("limit", options.limit), ("weight", options.weight)):
-        amounts = dict(_amount(f"--{key}", each) for each in written)
+        amounts = dict(_amount(f"--{key}", text) for text in written)
         if amounts:
-            found[key] = amounts
+            fields[key] = amounts
     if options.gpus is not None:
-        if "gpu" in found.get("quota", {}):
+        if "gpu" in fields.get("quota", {}):
             raise ValueError("--gpus and --quota gpu set the same quota: leave one out")
-        found["quota"] = {**found.get("quota", {}), "gpu": options.gpus}
+        fields["quota"] = {**fields.get("quota", {}), "gpu": options.gpus}
     if options.priority is not None:
-        found["priority"] = options.priority
-    return found
+        fields["priority"] = options.priority
+    return fields
 
 
 def limit_fields(options: LimitOptions) -> dict[str, Any]:
@@ -108,9 +108,9 @@ def limit_fields(options: LimitOptions) -> dict[str, Any]:
     }
     stated: dict[str, Any] = {
         "max_priority_of": _priorities(options.max_priority_of),
-        "person_limits": dict(_person_limit("--person-limit", each) for each in options.person_limit),
+        "person_limits": dict(_person_limit("--person-limit", limit) for limit in options.person_limit),
         "person_limits_of": _person_limits_of(options.person_limit_of),
-        "defaults": dict(_default(each) for each in options.default),
+        "defaults": dict(_default(default) for default in options.default),
         "times": {word: value for word, value in times.items() if value is not None},
         "max_priority": options.max_priority,
         "namespaces": list(options.namespace),
@@ -120,16 +120,16 @@ def limit_fields(options: LimitOptions) -> dict[str, Any]:
 
 def _priorities(written: Sequence[str]) -> dict[str, int | str | None]:
     """Return the highest priorities of people, from USER=PRIORITY; None to remove one."""
-    found: dict[str, int | str | None] = {}
-    for each in written:
-        user, _, value = each.rpartition("=")
+    priorities: dict[str, int | str | None] = {}
+    for setting in written:
+        user, _, value = setting.rpartition("=")
         is_number = value.removeprefix("-").isdecimal()
         if not user or not (is_number or _CLASS.fullmatch(value)):
             raise ValueError(
-                f"--max-priority-of {each!r} is no priority of a person: write one such as mia=60"
+                f"--max-priority-of {setting!r} is no priority of a person: write one such as mia=60"
             )
-        found[user] = None if value == _REMOVED else int(value) if is_number else value
-    return found
+        priorities[user] = None if value == _REMOVED else int(value) if is_number else value
+    return priorities
 
 
 def _person_limit(option: str, written: str) -> tuple[str, Any]:
@@ -137,8 +137,8 @@ def _person_limit(option: str, written: str) -> tuple[str, Any]:
     name, _, value = written.partition("=")
     key = name.replace("-", "_")
     if key not in PERSON_LIMITS or not value:
-        known = ", ".join(PERSON_LIMITS).replace("_", "-")
-        raise ValueError(f"{option} {written!r} is no limit of a person: write {known}, such as gpus=4")
+        limit_names = ", ".join(PERSON_LIMITS).replace("_", "-")
+        raise ValueError(f"{option} {written!r} is no limit of a person: write {limit_names}, such as gpus=4")
     return key, None if value == _REMOVED else int(value) if value.isdecimal() else value
 
 
@@ -147,8 +147,8 @@ def _default(written: str) -> tuple[str, Any]:
     name, _, value = written.partition("=")
     key = name.replace("-", "_")
     if key not in DEFAULTS or not value:
-        known = ", ".join(DEFAULTS).replace("_", "-")
-        raise ValueError(f"--default {written!r} is no default: write {known}, such as priority=low")
+        default_names = ", ".join(DEFAULTS).replace("_", "-")
+        raise ValueError(f"--default {written!r} is no default: write {default_names}, such as priority=low")
     if value == _REMOVED:
         return key, None
     if key == "preemptible":
@@ -160,18 +160,18 @@ def _default(written: str) -> tuple[str, Any]:
 
 def _person_limits_of(written: Sequence[str]) -> dict[str, dict[str, Any] | None]:
     """Return the limits of people, from USER:NAME=VALUE; None to remove all of one, from USER=none."""
-    found: dict[str, dict[str, Any] | None] = {}
-    for each in written:
-        user, _, limit = each.rpartition("=")
+    limits: dict[str, dict[str, Any] | None] = {}
+    for setting in written:
+        user, _, limit = setting.rpartition("=")
         if user and limit == _REMOVED and ":" not in user:
-            found[user] = None
+            limits[user] = None
             continue
-        user, parted, limit = each.rpartition(":")
+        user, parted, limit = setting.rpartition(":")
         if not user or not parted:
-            raise ValueError(f"--person-limit-of {each!r} names no person: write one such as mia:gpus=8")
+            raise ValueError(f"--person-limit-of {setting!r} names no person: write one such as mia:gpus=8")
         key, value = _person_limit("--person-limit-of", limit)
-        found[user] = {**(found.get(user) or {}), key: value}
-    return found
+        limits[user] = {**(limits.get(user) or {}), key: value}
+    return limits
 
 
 def _amount(option: str, written: str) -> tuple[str, str]:

@@ -53,14 +53,14 @@ def _merged(row: "QueueRow", words: dict[str, Any]) -> dict[str, Any]:
 
 def _kept(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields without the limits of people that are to be removed, which are None."""
-    found = dict(fields)
-    if "person_limits_of" in found:
-        people = {user: _stated(limits or {}) for user, limits in found["person_limits_of"].items()}
-        found["person_limits_of"] = {user: limits for user, limits in people.items() if limits}
+    kept = dict(fields)
+    if "person_limits_of" in kept:
+        people = {user: _stated(limits or {}) for user, limits in kept["person_limits_of"].items()}
+        kept["person_limits_of"] = {user: limits for user, limits in people.items() if limits}
     for key in ("person_limits", "max_priority_of"):
-        if key in found:
-            found[key] = _stated(found[key])
-    return found
+        if key in kept:
+            kept[key] = _stated(kept[key])
+    return kept
 
 
 def _stated(limits: dict[str, Any]) -> dict[str, Any]:

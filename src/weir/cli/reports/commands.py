@@ -130,14 +130,14 @@ def _idle_now(pool: "Pool", project: str | None) -> list[str]:
     idle.sort(key=lambda row: (-row.devices, row.uid))
     if not idle:
         return []
-    found = [
+    lines = [
         f"  {row.name} of {row.user or 'a person'} in {row.project}: {short_reason(row)}, "
         f"{resource(GPU, row.devices)}"
         for row in idle[:_IDLE_MOST]
     ]
-    more = [f"  and {len(idle) - _IDLE_MOST:,} more"] if len(idle) > _IDLE_MOST else []
+    remainder = [f"  and {len(idle) - _IDLE_MOST:,} more"] if len(idle) > _IDLE_MOST else []
     gpus = resource(GPU, sum(row.devices for row in idle))
-    return ["", f"Idle now, with {gpus}:", *found, *more]
+    return ["", f"Idle now, with {gpus}:", *lines, *remainder]
 
 
 @app.command
@@ -188,19 +188,19 @@ def _history_csv(report: "HistoryReport") -> None:
     heads = [f"{name}_{part}" for name in times for part in ("count", "p50_s", "p90_s", "p95_s")]
     writer.writerow([report.by, *names, *heads])
     for row in report.rows:
-        found = (getattr(row, name) for name in times)
-        parts = [value for each in found for value in (each.count, each.p50_s, each.p90_s, each.p95_s)]
+        waits = (getattr(row, name) for name in times)
+        parts = [value for wait in waits for value in (wait.count, wait.p50_s, wait.p90_s, wait.p95_s)]
         writer.writerow([row.key, *(getattr(row, name) for name in names), *parts])
 
 
 def _history_table(report: "HistoryReport") -> list[str]:
-    here = screen()
-    lines = [here.paint(f"{moment(report.since_s)} to {moment(report.until_s)}", "quiet"), ""]
+    display = screen()
+    lines = [display.paint(f"{moment(report.since_s)} to {moment(report.until_s)}", "quiet"), ""]
     if not report.rows:
         return [*lines, "Nothing was used."]
     shown = [column for column in HISTORY if column.head != "COST" or report.currency is not None]
     rows = [*report.rows, report.total]
-    lines += table(rows, (_key_column(report.by), *shown), here)
+    lines += table(rows, (_key_column(report.by), *shown), display)
     quota = report.total.to_quota
     if quota.count:
         times = f"{lasting(quota.p50_s)} (P50) and {lasting(quota.p90_s)} (P90)"
@@ -227,9 +227,9 @@ def _csv(report: "UsageReport") -> None:
 
 
 def _table(report: "UsageReport") -> list[str]:
-    here = screen()
+    display = screen()
     head = f"{moment(report.since_s)} to {moment(report.until_s)}"
     if not report.rows:
-        return [here.paint(head, "quiet"), "", "Nothing was used."]
+        return [display.paint(head, "quiet"), "", "Nothing was used."]
     rows = sorted(report.rows, key=lambda row: (-row.allocated_gpu_s, row.key))
-    return [here.paint(head, "quiet"), "", *table(rows, columns(report.by), here)]
+    return [display.paint(head, "quiet"), "", *table(rows, columns(report.by), display)]

@@ -24,7 +24,7 @@ def period_usage(pool: "Pool", since_s: float) -> "list[UsageReport]":
     return [pool.usage(since_s=since_s, by=by) for by in KEYS]
 
 
-def period_lines(reports: "Sequence[UsageReport]", here: Screen) -> list[str]:
+def period_lines(reports: "Sequence[UsageReport]", display: Screen) -> list[str]:
     """Return the lines of the reports."""
     first = reports[0]
     held_s, long_s = sum(row.allocated_gpu_s for row in first.rows), first.until_s - first.since_s
@@ -33,13 +33,13 @@ def period_lines(reports: "Sequence[UsageReport]", here: Screen) -> list[str]:
     of_held_s = sum(row.allocated_gpu_s for row in used)
     part = f", {percent(known_s / of_held_s)} used" if of_held_s else ""
     mean = held_s / long_s if long_s > 0 else 0.0
-    allocated = here.paint(f"{mean:.1f} GPUs allocated", "strong")
+    allocated = display.paint(f"{mean:.1f} GPUs allocated", "strong")
     lines = [f"{allocated} on average since {clock(first.since_s)}{part}"]
     for report in reports:
         rows = [row for row in report.rows if row.allocated_gpu_s or row.waiting_s]
         if not rows:
             continue
-        lines += ["", *table(rows[:ROWS_MAX], columns(report.by)[:_HEADS], here)]
+        lines += ["", *table(rows[:ROWS_MAX], columns(report.by)[:_HEADS], display)]
         if len(rows) > ROWS_MAX:
             lines.append(f"and {len(rows) - ROWS_MAX:,} more: weir report usage --by {report.by}")
     return lines

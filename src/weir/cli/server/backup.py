@@ -36,9 +36,9 @@ def backup(file: Path, /, *, database: DatabaseOption = None) -> int:
 
     with failures(StoreFailed, ValueError):
         url, owner = database_url(database, None), owner_of(home())
-        found = write(home(), url, file) if owner is None else backup_as(owner, home(), url, file)
-    workloads = f"{counted(found.workloads, 'workload')}, {found.live:,} of them pending or running"
-    print(f"{file}: pool {found.id[:8]}, {workloads}, {counted(found.tokens, 'token')}.")
+        contents = write(home(), url, file) if owner is None else backup_as(owner, home(), url, file)
+    workloads = f"{counted(contents.workloads, 'workload')}, {contents.live:,} of them pending or running"
+    print(f"{file}: pool {contents.id[:8]}, {workloads}, {counted(contents.tokens, 'token')}.")
     return 0
 
 
@@ -63,20 +63,20 @@ def restore(file: Path, /, *, database: DatabaseOption = None) -> int:
     with failures(StoreFailed, ValueError):
         url, owner = database_url(database, None), owner_of(home())
         if owner is None:
-            found, replaced = put_back(home(), url, file)
-            _record(home(), user, file, found)
+            contents, replaced = put_back(home(), url, file)
+            _record(home(), user, file, contents)
         else:
-            found, replaced = restore_as(owner, home(), url, file, partial(_record, home(), user, file))
-    restored = f"{counted(found.workloads, 'workload')}, {counted(found.tokens, 'token')}"
-    print(f"Pool {found.id[:8]} is restored: {restored}.")
+            contents, replaced = restore_as(owner, home(), url, file, partial(_record, home(), user, file))
+    restored = f"{counted(contents.workloads, 'workload')}, {counted(contents.tokens, 'token')}"
+    print(f"Pool {contents.id[:8]} is restored: {restored}.")
     if replaced is not None:
         print(f"The database it replaces is in {replaced}.")
     print("Check `weir token list` after `weir up`: tokens revoked after the backup are valid again.")
     return 0
 
 
-def _record(home: Path, user: str, file: Path, found: "BackupContents") -> None:
+def _record(home: Path, user: str, file: Path, contents: "BackupContents") -> None:
     from weir.local.server.access.audit import AuditLog
 
-    details = {"act": "restored", "pool": found.id, "file": str(file), "opened": found.opened}
+    details = {"act": "restored", "pool": contents.id, "file": str(file), "opened": contents.opened}
     AuditLog(home).write(user=user, details=details)

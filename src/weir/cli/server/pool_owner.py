@@ -43,12 +43,16 @@ def owner_of(home: Path) -> pwd.struct_passwd | None:
             if uid != 0:
                 return _account(uid, home)
     with suppress(FileNotFoundError, NotADirectoryError):
-        there = os.lstat(home)
-        if there.st_uid != 0:
-            return _account(there.st_uid, home)
-        if there.st_gid != 0 and there.st_mode & stat.S_ISVTX:  # of an installed pool that never ran
-            found = [each for each in pwd.getpwall() if each.pw_gid == there.st_gid and each.pw_uid != 0]
-            return found[0] if len(found) == 1 else None
+        status = os.lstat(home)
+        if status.st_uid != 0:
+            return _account(status.st_uid, home)
+        if status.st_gid != 0 and status.st_mode & stat.S_ISVTX:  # of an installed pool that never ran
+            accounts = [
+                account
+                for account in pwd.getpwall()
+                if account.pw_gid == status.st_gid and account.pw_uid != 0
+            ]
+            return accounts[0] if len(accounts) == 1 else None
     return None
 
 
@@ -149,12 +153,12 @@ def _with_rights_of(owner: pwd.struct_passwd, work: Callable[[], Answer]) -> Ans
     Raises:
         StoreFailed: the work has failed.
     """
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    own_end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            ours.close()
+            own_end.close()
             _become(owner)
             values, opened = _answer(work)
             socket.send_fds(theirs, [json.dumps(values).encode()], opened)
@@ -163,9 +167,9 @@ def _with_rights_of(owner: pwd.struct_passwd, work: Callable[[], Answer]) -> Ans
             os._exit(code)
     theirs.close()
     try:
-        message, opened, _, _ = socket.recv_fds(ours, _MESSAGE_BYTES_MAX, 1)
+        message, opened, _, _ = socket.recv_fds(own_end, _MESSAGE_BYTES_MAX, 1)
     finally:
-        ours.close()
+        own_end.close()
         os.waitpid(child, 0)
     values = json.loads(message) if message else {"error": f"It can't be done as {owner.pw_name}."}
     if "error" in values:

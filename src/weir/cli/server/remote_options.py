@@ -62,7 +62,7 @@ def remote_access(options: RemoteOptions) -> "RemoteAccess | None":
     Raises:
         ValueError: an option can't be read, or is missing; the sentence names it.
     """
-    if all(getattr(options, each.name) == each.default for each in fields(options)):
+    if all(getattr(options, field.name) == field.default for field in fields(options)):
         return None
     missing = [word for name, word in _NEEDED.items() if getattr(options, name) is None]
     if missing:

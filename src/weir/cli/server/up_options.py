@@ -147,7 +147,7 @@ def process_options(
     from weir.kubernetes.translate.device_list import read_devices
     from weir.kubernetes.translate.device_resources import DeviceResources
 
-    exempt = [each for each in (without.without_project_exempt or "").split(",") if each]
+    exempt = [name for name in (without.without_project_exempt or "").split(",") if name]
     rule = check.without_project(without.without_project, without.without_project_in, exempt)
     devices = cluster.devices
     namespace = cluster.namespace or ""
@@ -155,8 +155,8 @@ def process_options(
     if cluster.service is not None:  # the web server is imported on demand
         from weir.kubernetes.process.server.webhook_server import DEFAULT_PORT, ServingOptions
 
-        at = DEFAULT_PORT if port is None else port
-        served = ServingOptions(cluster.service, namespace, host, at, cluster.client_ca)
+        served_port = DEFAULT_PORT if port is None else port
+        served = ServingOptions(cluster.service, namespace, host, served_port, cluster.client_ca)
     return ProcessOptions(
         context=cluster.context,
         namespace=namespace,

@@ -96,12 +96,12 @@ def _in_browser(
 
 def _print_link(pool: "Pool", name: str, link: str) -> str:
     """Print a link, as it is opened on this machine; return it."""
-    at = urlsplit(link)
+    parts = urlsplit(link)
     if pool.address.ssh is not None:
-        link = at._replace(netloc=f"127.0.0.1:{at.port}").geturl()
+        link = parts._replace(netloc=f"127.0.0.1:{parts.port}").geturl()
     print(link, flush=True)
     if pool.address.ssh is not None:
-        tunnel = f"ssh -NL {at.port}:{at.netloc} {pool.address.ssh.destination}"
+        tunnel = f"ssh -NL {parts.port}:{parts.netloc} {pool.address.ssh.destination}"
         print(f"The session is on that machine: run `{tunnel}` meanwhile.", file=sys.stderr)
     say(f"The link opens {name} once, within a minute. `weir stop {name}` ends it.")
     return link

@@ -126,9 +126,9 @@ def _become_ssh(address: "SshAddress", name: str) -> NoReturn:
     key = ssh_files.client_key(name)
     home, _, _ = address.path.rpartition("/")
     pool = [] if address.path == MACHINE_SOCKET else ["env", f"WEIR_HOME={home}"]
-    there = shlex.join([*pool, "weir", "session", "pipe", "--key", key, "--", name])
+    remote_command = shlex.join([*pool, "weir", "session", "pipe", "--key", key, "--", name])
     port = () if address.port is None else ("-p", str(address.port))
-    words = [client, "-T", "-x", "-a", *port, "--", address.destination, f"exec {there}"]
+    words = [client, "-T", "-x", "-a", *port, "--", address.destination, f"exec {remote_command}"]
     os.execv(client, words)  # noqa: S606 - a program of the machine
 
 
@@ -138,10 +138,10 @@ def found_sshd() -> str:
     Raises:
         EntryRefused: it isn't installed.
     """
-    found = shutil.which("sshd", path=_SSHD_PLACES)
-    if found is None:
+    program = shutil.which("sshd", path=_SSHD_PLACES)
+    if program is None:
         raise EntryRefused(NO_SSHD)
-    return found
+    return program
 
 
 def no_terminals() -> str:
@@ -185,8 +185,8 @@ def _end_with(leader: int) -> None:
     except OSError:
         return
     if os.fork():
-        for each in processes:
-            os.close(each)
+        for pidfd in processes:
+            os.close(pidfd)
         return
     for stream in (0, 1, 2):
         os.dup2(os.open(os.devnull, os.O_RDWR), stream)

@@ -97,10 +97,10 @@ def _chosen(detail: "WorkloadDetail", pod: str | None) -> "tuple[PodRow, int]":
     groups: dict[str, int] = {}
     for row in detail.pod_rows:
         group = row.name.rsplit("/", 2)[-2]
-        at = groups.setdefault(group, len(groups))
+        position = groups.setdefault(group, len(groups))
         short = "/".join(row.name.rsplit("/", 2)[-2:])
         if row.status == "running" and pod in (None, short, row.name) and row.start is not None:
-            return row, at
+            return row, position
     raise EntryRefused(not_running(detail, pod))
 
 
@@ -147,25 +147,25 @@ def _seen(leader: int, leader_ticks: int | None) -> tuple[int, dict[str, str], s
     """Return the start, environment and directory of the pod's process, if its id still belongs to it."""
     from weir.local.records import pod_files
 
-    at = Path("/proc") / str(leader)
+    process = Path("/proc") / str(leader)
     ticks = pod_files.started_ticks(leader)
     if ticks is None or leader_ticks not in (None, ticks):
         raise EntryRefused("its process is over")
     try:
-        raw = (at / "environ").read_bytes().decode("utf-8", "surrogateescape")
-        directory = str((at / "cwd").readlink())
+        raw = (process / "environ").read_bytes().decode("utf-8", "surrogateescape")
+        directory = str((process / "cwd").readlink())
     except PermissionError:
         raise EntryRefused("its process belongs to someone else: run this as its submitter") from None
     except OSError:
         raise EntryRefused("its process is over") from None
-    return ticks, dict(each.split("=", 1) for each in raw.split("\0") if "=" in each), directory
+    return ticks, dict(variable.split("=", 1) for variable in raw.split("\0") if "=" in variable), directory
 
 
 def _join(cgroups: Sequence[str]) -> bool:
     """Join the pod's cgroups, if the kernel permits it; return True if it joined one."""
     joined = False
-    for each in cgroups:
+    for cgroup in cgroups:
         with suppress(OSError):
-            Path(each, "cgroup.procs").write_text(str(os.getpid()))
+            Path(cgroup, "cgroup.procs").write_text(str(os.getpid()))
             joined = True
     return joined

@@ -53,7 +53,7 @@ def render(hosts: Sequence[str], user: str, *, is_remote: bool = False) -> str:
     """
     listed = "".join(f"Host {host}\n" for host in sorted(hosts))
     files = f"{_as_is(str(ssh_files.remote_keys() if is_remote else ssh_files.client_files()))}/%n"
-    here = [
+    local_settings = [
         ("IdentitiesOnly", "yes"),
         ("UserKnownHostsFile", _quoted(f"{files}/{KNOWN_HOSTS}")),
         ("GlobalKnownHostsFile", "/dev/null"),
@@ -65,7 +65,7 @@ def render(hosts: Sequence[str], user: str, *, is_remote: bool = False) -> str:
         ("ProxyCommand", f"{_as_is(shlex.join(own_command()))} session pipe '%n'"),
         ("User", ssh_files.account(user)),
         ("IdentityFile", _quoted(f"{files}/{CLIENT_KEY}")),
-        *(_ELSEWHERE if is_remote else here),
+        *(_ELSEWHERE if is_remote else local_settings),
     ]
     return _configuration(listed, settings)
 
@@ -118,13 +118,13 @@ def of(pool: "Pool") -> str:
 def hosts_of(pool: "Pool", person: str) -> list[str]:
     """Return the hosts of a person's interactive workloads."""
     rows = pool.page(user=person, type="build", limit=_SESSIONS_MAX).items
-    found = []
+    hosts = []
     for row in rows:
         try:
-            found.append(ssh_files.host_alias(row.name))
+            hosts.append(ssh_files.host_alias(row.name))
         except EntryRefused:
             continue  # ssh can't use such a name
-    return found
+    return hosts
 
 
 def write(text: str) -> Path:

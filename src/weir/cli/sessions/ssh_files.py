@@ -123,7 +123,7 @@ def _authorize(session: int, key: str) -> None:
     lines = _read(session, FURTHER_KEYS).decode("ascii", "replace").splitlines()
     present = [line for line in lines if _PUBLIC_KEY.fullmatch(line)]
     if key not in present:
-        _write(session, FURTHER_KEYS, "".join(f"{each}\n" for each in [*present, key]).encode())
+        _write(session, FURTHER_KEYS, "".join(f"{line}\n" for line in [*present, key]).encode())
 
 
 def client_key(name: str) -> str:
@@ -170,7 +170,7 @@ def remote_keys() -> Path:
 def remote_names() -> set[str]:
     """Return the names of the sessions elsewhere that have a key of this machine."""
     try:
-        return {each.name.removeprefix(HOST_PREFIX) for each in remote_keys().iterdir()}
+        return {path.name.removeprefix(HOST_PREFIX) for path in remote_keys().iterdir()}
     except OSError:
         return set()
 
@@ -265,9 +265,9 @@ def forget_ended() -> None:
 
 
 def _forget_ended(above: int, keep: str = "") -> None:
-    for each in client_files().iterdir():
-        if each.name != keep and not _is_live(each):
-            remove_tree(above, each.name)
+    for path in client_files().iterdir():
+        if path.name != keep and not _is_live(path):
+            remove_tree(above, path.name)
 
 
 def _is_live(files: Path) -> bool:
@@ -323,7 +323,7 @@ def _new_key(name: str, alias: str) -> dict[str, bytes]:
     """Return the files of a new key, made outside of the directory of the pod."""
     with TemporaryDirectory(prefix=f"{SESSION}.", dir=state_directory()) as private:
         _make_key(Path(private, name), alias)
-        return {each.name: each.read_bytes() for each in Path(private).iterdir()}
+        return {path.name: path.read_bytes() for path in Path(private).iterdir()}
 
 
 def _make_key(path: Path, comment: str) -> None:

@@ -53,8 +53,8 @@ class SessionOptions:
             WrongOption: one can't be read.
         """
         with option_mistakes():
-            found = self.workload.stated()
-        return found if self.project is None else {**found, "project": self.project}
+            stated = self.workload.stated()
+        return stated if self.project is None else {**stated, "project": self.project}
 
 
 KEEPS_RUNNING = ("sleep", "infinity")
@@ -70,10 +70,10 @@ def ssh_program() -> str:
     Raises:
         EntryRefused: it isn't installed.
     """
-    found = shutil.which("ssh")
-    if found is None:
+    program = shutil.which("ssh")
+    if program is None:
         raise EntryRefused("ssh isn't installed: run `sudo apt install openssh-client`")
-    return found
+    return program
 
 
 def default_name(user: str, kind: str) -> str:
@@ -146,13 +146,13 @@ def running(pool: "Pool", detail: "WorkloadDetail", *, is_new: bool) -> "Workloa
         EntryRefused: it ended.
         KeyboardInterrupt: the person stopped waiting.
     """
-    said, pause_s = "", _LOOK_S_MIN
+    previous, pause_s = "", _LOOK_S_MIN
     uid, outage = str(detail.uid), ServerOutage(report_outage, has_answered=True)
     with stopped_if_left(pool, detail, is_new=is_new):
         while detail.status != "running" or not any(row.status == "running" for row in detail.pod_rows):
             refuse_ended(detail)
             if pause_s > 4 * _LOOK_S_MIN:
-                said = say_reason(detail, said)
+                previous = say_reason(detail, previous)
             time.sleep(pause_s)
             pause_s = min(_LOOK_S_MAX, pause_s * 1.3)
             detail = waited_out(lambda: pool.get(uid), outage)
@@ -183,16 +183,16 @@ def refuse_ended(detail: "WorkloadDetail") -> None:
         raise EntryRefused(f"{detail.name} {detail.status}{why.rstrip('.')}; {look}")
 
 
-def say_reason(detail: "WorkloadDetail", said: str) -> str:
+def say_reason(detail: "WorkloadDetail", previous: str) -> str:
     """Print the reason of a pending workload unless it was printed last; return the last text."""
     if detail.status != "pending" or detail.reason is None:
-        return said
-    return say_once(sentence(plain(detail.reason.sentence), detail.name), said)
+        return previous
+    return say_once(sentence(plain(detail.reason.sentence), detail.name), previous)
 
 
-def say_once(text: str, said: str) -> str:
+def say_once(text: str, previous: str) -> str:
     """Print a sentence unless it was printed last; return it."""
-    if text != said:
+    if text != previous:
         say(text)
     return text
 

@@ -100,10 +100,10 @@ def _replayed(names: Sequence[str]) -> list[Run]:
     context = get_context("spawn")
     lines = {}
     for name in names:
-        here, there = context.Pipe(duplex=False)
-        context.Process(target=_replay_in_process, args=(name, there), daemon=True).start()
-        there.close()
-        lines[here] = name
+        receiver, sender = context.Pipe(duplex=False)
+        context.Process(target=_replay_in_process, args=(name, sender), daemon=True).start()
+        sender.close()
+        lines[receiver] = name
     done: dict[str, Run] = {}
     with _bars(names) as update:
         while len(done) < len(names):

@@ -62,18 +62,23 @@ def check(*files: ScenarioFile, output: Output = "text") -> int:
 
     def one(file: Path, scenario: "Scenario") -> int:
         expect = scenario.expect
-        found = differences(expect, play(scenario, expect.cycles, expect.stable))
-        passed.append(not found)
+        deviations = differences(expect, play(scenario, expect.cycles, expect.stable))
+        passed.append(not deviations)
         if output == "json":
             print(
                 json.dumps(
-                    {"file": str(file), "name": scenario.name, "passed": not found, "differences": found}
+                    {
+                        "file": str(file),
+                        "name": scenario.name,
+                        "passed": not deviations,
+                        "differences": deviations,
+                    }
                 )
             )
         else:
-            print(f"{'differs' if found else 'passed '}  {file}: {scenario.name}")
-            print("".join(f"         {difference}\n" for difference in found), end="")
-        return DIFFERS if found else DONE
+            print(f"{'differs' if deviations else 'passed '}  {file}: {scenario.name}")
+            print("".join(f"         {difference}\n" for difference in deviations), end="")
+        return DIFFERS if deviations else DONE
 
     code = _each(files, one)
     if output == "text" and len(passed) > 1:

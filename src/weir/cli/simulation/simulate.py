@@ -159,9 +159,9 @@ def _policies(own: "Policy", named: str | None, compared: Sequence[str]) -> dict
     from weir.scenario_io.policies import named_policy
 
     policies = {}
-    for at, name in enumerate([named, *compared]):
+    for index, name in enumerate([named, *compared]):
         short = own.preset if name is None else Path(name).stem
-        policies[short if short not in policies else f"{short} ({at + 1})"] = (
+        policies[short if short not in policies else f"{short} ({index + 1})"] = (
             own if name is None else named_policy(name)
         )
     return policies
@@ -170,21 +170,21 @@ def _policies(own: "Policy", named: str | None, compared: Sequence[str]) -> dict
 Line = tuple[str, Callable[[Mapping[str, Any]], str]]
 
 LINES: tuple[Line, ...] = (
-    ("jobs completed", lambda of: f"{of['completed']:,} of {of['jobs']:,}"),
-    ("jobs failed", lambda of: f"{of['failed']:,}"),
-    ("first start after, mean", lambda of: span(of["first_start_wait_mean_s"])),
-    ("completed after, mean", lambda of: span(of["jct_mean_s"])),
-    ("delay, mean", lambda of: span(of["delay_mean_s"])),
-    ("delay, 99 %", lambda of: span(of["delay_p99_s"])),
-    ("GPUs allocated", lambda of: f"{100 * of['allocation']:.1f} %"),
-    ("wait for own quota, mean", lambda of: f"{of['entitled']['wait_mean_s']:.1f}s"),
-    ("  longer than a minute", lambda of: f"{of['entitled']['over_60s']:,} of {of['entitled']['jobs']:,}"),
-    ("preemptions", lambda of: f"{of['preemptions']:,}"),
-    ("moves", lambda of: f"{of['moves']:,}"),
-    ("GPU hours lost", lambda of: f"{of['lost_gpu_hours']:,.0f}"),
-    ("decisions", lambda of: f"{of['cycles']:,}"),
-    ("  each, 50 % and 99 %", lambda of: f"{of['cycle_ms_p50']:.2f} and {of['cycle_ms_p99']:.1f} ms"),
-    ("took", lambda of: f"{of['wall_s']:.1f}s"),
+    ("jobs completed", lambda run: f"{run['completed']:,} of {run['jobs']:,}"),
+    ("jobs failed", lambda run: f"{run['failed']:,}"),
+    ("first start after, mean", lambda run: span(run["first_start_wait_mean_s"])),
+    ("completed after, mean", lambda run: span(run["jct_mean_s"])),
+    ("delay, mean", lambda run: span(run["delay_mean_s"])),
+    ("delay, 99 %", lambda run: span(run["delay_p99_s"])),
+    ("GPUs allocated", lambda run: f"{100 * run['allocation']:.1f} %"),
+    ("wait for own quota, mean", lambda run: f"{run['entitled']['wait_mean_s']:.1f}s"),
+    ("  longer than a minute", lambda run: f"{run['entitled']['over_60s']:,} of {run['entitled']['jobs']:,}"),
+    ("preemptions", lambda run: f"{run['preemptions']:,}"),
+    ("moves", lambda run: f"{run['moves']:,}"),
+    ("GPU hours lost", lambda run: f"{run['lost_gpu_hours']:,.0f}"),
+    ("decisions", lambda run: f"{run['cycles']:,}"),
+    ("  each, 50 % and 99 %", lambda run: f"{run['cycle_ms_p50']:.2f} and {run['cycle_ms_p99']:.1f} ms"),
+    ("took", lambda run: f"{run['wall_s']:.1f}s"),
 )
 
 

@@ -33,7 +33,7 @@ def compare_alternatives(
         return WRONG_REQUEST
     try:
         alternatives = [parse_alternative(text) for text in texts[:ALTERNATIVES_MAX]]
-        made = [(each, *changed(scenario, each, named_policy)) for each in alternatives]
+        made = [(alternative, *changed(scenario, alternative, named_policy)) for alternative in alternatives]
     except (ValueError, InvalidFile) as error:
         print(f"weir: {error}.", file=sys.stderr)
         return WRONG_REQUEST
@@ -58,28 +58,31 @@ def _written(key: str, value: float) -> str:
     return lasting(value) if key in ("wait", "completion", "entitled_wait") else number(value)
 
 
-def _cell(key: str, found: Mapping[str, Any] | None, *, is_base: bool) -> str:
-    if found is None:
+def _cell(key: str, estimate: Mapping[str, Any] | None, *, is_base: bool) -> str:
+    if estimate is None:
         return "-"
-    low, high, mean = (_written(key, found[name]) for name in ("low", "high", "mean"))
+    low, high, mean = (_written(key, estimate[name]) for name in ("low", "high", "mean"))
     text = mean if low == high else f"{mean} ({low} to {high})"
-    return text if is_base or found["difference"] is not None else f"~ {text}"
+    return text if is_base or estimate["difference"] is not None else f"~ {text}"
 
 
 def _lines(result: Mapping[str, Any]) -> list[str]:
     base, *_ = alternatives = result["alternatives"]
-    heads = ["", *(each["name"] for each in alternatives)]
+    heads = ["", *(alternative["name"] for alternative in alternatives)]
     rows = [
         [
-            found["words"],
-            *(_cell(key, each["numbers"].get(key), is_base=each is base) for each in alternatives),
+            estimate["words"],
+            *(
+                _cell(key, alternative["numbers"].get(key), is_base=alternative is base)
+                for alternative in alternatives
+            ),
         ]
-        for key, found in base["numbers"].items()
+        for key, estimate in base["numbers"].items()
     ]
     for name, numbers in base["by_project"].items():
         if "wait" in numbers:
-            waits = (each["by_project"][name].get("wait") for each in alternatives)
-            cells = [_cell("wait", found, is_base=at == 0) for at, found in enumerate(waits)]
+            waits = (alternative["by_project"][name].get("wait") for alternative in alternatives)
+            cells = [_cell("wait", wait, is_base=index == 0) for index, wait in enumerate(waits)]
             rows.append([f"  mean wait of {name}", *cells])
     seeds = f"Means of {result['seeds']} seeds with the least and the most; ~ is no difference beyond them."
     return [table(heads, rows, terminal_width()), "", seeds, str(result["verdict"])]

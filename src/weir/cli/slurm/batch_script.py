@@ -57,8 +57,8 @@ def read_batch_script(words: Sequence[str], variables: Mapping[str, str]) -> Bat
         SlurmError: an option or the script can't be used.
     """
     given, rest = from_command_line(words, _TABLE)
-    own = {each.name: each for each in given if each.option in _OWN}
-    given = [each for each in given if each.option not in _OWN]
+    own = {given_option.name: given_option for given_option in given if given_option.option in _OWN}
+    given = [given_option for given_option in given if given_option.option not in _OWN]
     text, file, arguments = _script(given, rest)
     if len(text.encode()) > SCRIPT_BYTES_MOST:
         right = "put its work into a second file that it runs"
@@ -71,7 +71,9 @@ def read_batch_script(words: Sequence[str], variables: Mapping[str, str]) -> Bat
     options = [*from_script(directives, shown), *from_variables(variables), *given]
     request = read_request(options, datetime.now().astimezone())
     name = request.text("job-name") or Path(file).name
-    words_of = {key: each.text for key, each in own.items() if each.option.takes == "value"}
+    words_of = {
+        key: given_option.text for key, given_option in own.items() if given_option.option.takes == "value"
+    }
     best_effort = "best-effort" in own
     return BatchScript(
         text, name, file, arguments, directives, request, best_effort, **words_of, from_input=from_input
@@ -80,7 +82,7 @@ def read_batch_script(words: Sequence[str], variables: Mapping[str, str]) -> Bat
 
 def _script(given: Sequence[GivenOption], rest: Sequence[str]) -> tuple[str, str, Sequence[str]]:
     """Return the text of the script, its name and its arguments."""
-    wrapped = [each.text for each in given if each.name == "wrap"]
+    wrapped = [given_option.text for given_option in given if given_option.name == "wrap"]
     if wrapped:
         if rest:
             raise SlurmError(f"--wrap and the script {rest[0]} exclude each other: write one of them")

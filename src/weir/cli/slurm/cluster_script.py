@@ -100,7 +100,9 @@ def pod_settings(script: BatchScript, job: MappedScript, number: int) -> dict[st
     settings = job_settings(script.request, resources, script.name, DIRECTORY_MARK, nodes=resources.pods)
     array_variables = None
     if array is not None:
-        array_variables = {each["name"]: each["value"] for each in array_env(array) if "value" in each}
+        array_variables = {
+            variable["name"]: variable["value"] for variable in array_env(array) if "value" in variable
+        }
     return pod_variables(
         settings,
         number,
@@ -188,22 +190,26 @@ def _of_shell(script: BatchScript) -> list[DirectiveOutcome]:
 def _of_body(script: BatchScript, variables: Mapping[str, str]) -> list[DirectiveOutcome]:
     """Return the outcomes of variables and programs that the script names."""
     body = body_of(script.text)
-    known = {name for key, value in variables.items() for name in (key, *_filled(key, value))}
-    found = [
+    variable_names = {name for key, value in variables.items() for name in (key, *_filled(key, value))}
+    outcomes = [
         DirectiveOutcome("ignored", name, "isn't set", "script")
         for name in slurm_variables_in(body)
-        if name not in known and name not in OF_OPTIONS and not _is_of_step(name)
+        if name not in variable_names and name not in OF_OPTIONS and not _is_of_step(name)
     ]
     if "SLURM_SUBMIT_DIR" in slurm_variables_in(body):
         why = "is the directory in which the image starts"
-        found.append(DirectiveOutcome("changed", "SLURM_SUBMIT_DIR", why, "script"))
+        outcomes.append(DirectiveOutcome("changed", "SLURM_SUBMIT_DIR", why, "script"))
     for text, instead in _LACKING.items():
         if text in body:
-            found.append(DirectiveOutcome("ignored", text, f"isn't in the pod: {instead}", "script"))
+            outcomes.append(DirectiveOutcome("ignored", text, f"isn't in the pod: {instead}", "script"))
     if "squeue" in slurm_programs_in(body):
-        found.append(DirectiveOutcome("changed", "squeue", "answers for its own job alone", "script"))
-    lacking = (each for each in slurm_programs_in(body) if each not in ("srun", "scontrol", "squeue"))
-    return found + [DirectiveOutcome("ignored", each, _instead_of(each), "script") for each in lacking]
+        outcomes.append(DirectiveOutcome("changed", "squeue", "answers for its own job alone", "script"))
+    lacking = (
+        program for program in slurm_programs_in(body) if program not in ("srun", "scontrol", "squeue")
+    )
+    return outcomes + [
+        DirectiveOutcome("ignored", program, _instead_of(program), "script") for program in lacking
+    ]
 
 
 def _instead_of(program: str) -> str:

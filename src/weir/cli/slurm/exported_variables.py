@@ -34,16 +34,16 @@ def exported_variables(export: str | None, shell: Mapping[str, str]) -> Exported
         return ExportedVariables({})
     stated = dict(word.partition("=")[::2] for word in words if "=" in word)
     named = {word: shell[word] for word in words if word in shell}
-    found: dict[str, str] = {}
+    exported: dict[str, str] = {}
     secret: list[str] = []
     if "ALL" in words:
         plain = {key: value for key, value in shell.items() if _NAME.fullmatch(key) and not _is_own(key)}
         secret = sorted(key for key in plain if _SECRET.search(key) and key not in (*stated, *named))
-        found = {key: value for key, value in plain.items() if key not in secret}
+        exported = {key: value for key, value in plain.items() if key not in secret}
         functions = {key: value for key, value in shell.items() if _FUNCTION.fullmatch(key)}
         if functions:
-            found[FUNCTIONS] = json.dumps(functions)
-    return ExportedVariables({**found, **named, **stated}, secret)
+            exported[FUNCTIONS] = json.dumps(functions)
+    return ExportedVariables({**exported, **named, **stated}, secret)
 
 
 def _is_own(name: str) -> bool:

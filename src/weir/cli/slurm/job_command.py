@@ -70,7 +70,7 @@ def job_command(settings: JobSettings, text: str, arguments: Sequence[str]) -> l
 
 def slurm_variables(request: BatchRequest, directory: str) -> Mapping[str, str]:
     """Return the variables that sbatch sets for the options of a job."""
-    found = {
+    variables = {
         "SLURM_SUBMIT_DIR": directory,
         "SLURM_SUBMIT_HOST": socket.gethostname(),
         "SLURM_PRIO_PROCESS": str(os.nice(0)),
@@ -78,14 +78,14 @@ def slurm_variables(request: BatchRequest, directory: str) -> Mapping[str, str]:
     }
     for option, variable in _AS_WRITTEN.items():
         if request.has(option):
-            found[variable] = request.text(option)
+            variables[variable] = request.text(option)
     if any(request.has(option) for option in _TASK_OPTIONS) or (request.nodes and request.nodes[0] > 1):
-        found |= {"SLURM_NTASKS": str(request.tasks), "SLURM_NPROCS": str(request.tasks)}
+        variables |= {"SLURM_NTASKS": str(request.tasks), "SLURM_NPROCS": str(request.tasks)}
     for memory, variable in (
         (request.memory, "SLURM_MEM_PER_NODE"),
         (request.memory_per_cpu, "SLURM_MEM_PER_CPU"),
         (request.memory_per_gpu, "SLURM_MEM_PER_GPU"),
     ):
         if memory is not None:
-            found[variable] = str(memory)
-    return found
+            variables[variable] = str(memory)
+    return variables

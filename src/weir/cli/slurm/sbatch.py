@@ -172,10 +172,10 @@ def _models(pool: "Pool", script: "BatchScript") -> Sequence[str]:
     """Return the models of the GPUs, if the script names one."""
     request = script.request
     gpus = (*request.gpus, *request.gpus_per_node, *request.gpus_per_task, *request.gpus_per_socket)
-    if all(each.model is None for each in gpus):
+    if all(gpu.model is None for gpu in gpus):
         return ()
-    found = (device.model for node in pool.nodes() for device in node.devices)
-    return sorted({model for model in found if model is not None})
+    models = (device.model for node in pool.nodes() for device in node.devices)
+    return sorted({model for model in models if model is not None})
 
 
 def _project(pool: "Pool", script: "BatchScript", job: "MappedScript") -> str:
@@ -209,20 +209,20 @@ def _body(script: "BatchScript", job: "MappedScript", project: str) -> dict[str,
     from weir.cli.slurm.workload_names import workload_name
     from weir.slurm.ledger import DirectiveOutcome
 
-    request, here = script.request, _here()
+    request, directory = script.request, _here()
     exported = exported_variables(request.text("export") if request.has("export") else None, os.environ)
     for name in exported.secret:
         why = (
             f"looks secret, and would be stored with the job: write --export=ALL,{name} or `weir secret set`"
         )
         job.ledger.append(DirectiveOutcome("ignored", name, why, "variable"))
-    settings = job_settings(request, job.resources, script.name, here)
+    settings = job_settings(request, job.resources, script.name, directory)
     return {
         **job.fields,
         "project": project,
         "name": workload_name(script.name),
         "env": dict(exported.variables),
-        "directory": str(Path(here, request.text("chdir"))),
+        "directory": str(Path(directory, request.text("chdir"))),
         "command": job_command(settings, script.text, script.arguments),
     }
 

@@ -65,13 +65,13 @@ class SiteNames:
 
     def rule(self, kind: str, name: str) -> Mapping[str, Any] | None:
         """Return the fields of a name; None if no table has it."""
-        found = self._names.get(kind, {}).get(name)
-        return dict(found) if isinstance(found, Mapping) else None
+        fields = self._names.get(kind, {}).get(name)
+        return dict(fields) if isinstance(fields, Mapping) else None
 
     def name(self, kind: str, name: str) -> str | None:
         """Return the project of an account or the model of a GPU type; None if no table has it."""
-        found = self._names.get(kind, {}).get(name)
-        return found if isinstance(found, str) else None
+        mapped = self._names.get(kind, {}).get(name)
+        return mapped if isinstance(mapped, str) else None
 
 
 def site_names() -> SiteNames:
@@ -110,5 +110,5 @@ def _read(file: Path) -> Mapping[str, Any]:
         validated(SiteTable, body, mistakes)
     except InvalidFile as refused:
         raise SlurmError("; ".join(map(str, refused.mistakes))) from None
-    found: Mapping[str, Any] = body
-    return found
+    table: Mapping[str, Any] = body
+    return table

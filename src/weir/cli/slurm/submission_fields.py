@@ -147,8 +147,8 @@ def _map_site(mapper: _Mapper) -> None:
 def _apply(mapper: _Mapper, option: str, kind: str, words: Sequence[str]) -> None:
     """Apply the rules of the site table for names; note names without a rule."""
     rules = [mapper.names.rule(kind, word.strip()) for word in words]
-    known = [rule for rule in rules if rule is not None]
-    if len(known) < len(rules) or (option == "partition" and len(rules) > 1 and len(known) > 1):
+    mapped = [rule for rule in rules if rule is not None]
+    if len(mapped) < len(rules) or (option == "partition" and len(rules) > 1 and len(mapped) > 1):
         listed = ", ".join(
             word for word, rule in zip(words, rules, strict=True) if rule is None
         ) or ", ".join(words)
@@ -159,7 +159,7 @@ def _apply(mapper: _Mapper, option: str, kind: str, words: Sequence[str]) -> Non
         )
         return
     merged: dict[str, Any] = {}
-    for rule in known:
+    for rule in mapped:
         merged |= rule
     for key, value in merged.items():
         mapper.fields[key] = value
@@ -173,7 +173,7 @@ def _map_resources(mapper: _Mapper, resources: NodeResources, *, limits_memory: 
     if resources.gpus:
         fields["gpus"] = resources.gpus
         if resources.models:
-            fields["gpu_models"] = [_model(mapper, each) for each in resources.models]
+            fields["gpu_models"] = [_model(mapper, model) for model in resources.models]
     if resources.cpus is not None:
         fields["cpu"] = resources.cpus
     if resources.memory is not None:
@@ -231,8 +231,8 @@ def _model(mapper: _Mapper, written: str) -> str:
         return named
     alike = [model for model in mapper.models if model.lower() == written.lower()]
     within = [model for model in mapper.models if written.lower() in model.lower()]
-    found = alike or within
-    return found[0] if len(found) == 1 or alike else written.upper() if written.islower() else written
+    matches = alike or within
+    return matches[0] if len(matches) == 1 or alike else written.upper() if written.islower() else written
 
 
 def _map_times(mapper: _Mapper) -> None:
@@ -278,8 +278,8 @@ def _map_rest(mapper: _Mapper) -> None:
 
 def _map_dependencies(mapper: _Mapper) -> None:
     request = mapper.request
-    for each in request.dependencies:
-        mapper.fields.setdefault(_DEPENDENCIES[each.kind], []).append(each.job)
+    for dependency in request.dependencies:
+        mapper.fields.setdefault(_DEPENDENCIES[dependency.kind], []).append(dependency.job)
     for unmet in request.unmet:
         mapper.need("dependency", unmet.why)
     if request.dependencies and not request.unmet:
@@ -292,5 +292,5 @@ def _map_dependencies(mapper: _Mapper) -> None:
 
 def _shown(value: object) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}={each}" for key, each in value.items())
+        return ", ".join(f"{key}={part}" for key, part in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -52,7 +52,7 @@ def weir_file(
         SlurmError: an option has no counterpart, or the script can't be run.
     """
     job = map_job(script.request, names, foreign=script.directives.foreign, best_effort=script.best_effort)
-    ledger = [_in_a_file(each) for each in job.ledger]
+    ledger = [_in_a_file(outcome) for outcome in job.ledger]
     variables = _variables(script, job)
     ledger += _lost(script, variables)
     project = script.project or own_project
@@ -113,7 +113,7 @@ def _lost(script: BatchScript, variables: Mapping[str, str]) -> list[DirectiveOu
     """Return the features of Slurm that the script uses and a file doesn't have."""
     body = body_of(script.text)
     unset = [name for name in slurm_variables_in(body) if name not in variables]
-    found = [
+    outcomes = [
         *(
             DirectiveOutcome("changed", name, f"is set to {text} in run", "script")
             for name, text in variables.items()
@@ -126,8 +126,8 @@ def _lost(script: BatchScript, variables: Mapping[str, str]) -> list[DirectiveOu
             if program in ("srun", "scontrol", "squeue", "scancel")
             else "isn't there"
         )
-        found.append(DirectiveOutcome("ignored", program, why, "script"))
-    return found
+        outcomes.append(DirectiveOutcome("ignored", program, why, "script"))
+    return outcomes
 
 
 def _command(script: BatchScript, variables: Mapping[str, str]) -> dict[str, Any]:

@@ -35,7 +35,9 @@ def submit_batch(
     if "elastic" in words:
         least, most = words["elastic"]
         defaults["elastic"] = f"{least}:{most}"
-    is_missing = any(isinstance(each, Mapping) and "project" not in each for each in body["workloads"])
+    is_missing = any(
+        isinstance(workload, Mapping) and "project" not in workload for workload in body["workloads"]
+    )
     with connect(namespace=options.placement.namespace) as pool:
         if "project" not in defaults and is_missing:
             defaults["project"] = default_project(pool, None)

@@ -41,7 +41,7 @@ def read_script(text: str, file: Path, arguments: Sequence[str]) -> dict[str, An
     Raises:
         ScriptError: a directive is wrong, or the script is too large.
     """
-    found = _directives(text, file)
+    directives = _directives(text, file)
     interpreter = shlex.split(text.splitlines()[0].removeprefix("#!"))
     if not interpreter:
         raise ScriptError(f"{file}:1: names no interpreter: write one such as #!/bin/bash")
@@ -52,7 +52,7 @@ def read_script(text: str, file: Path, arguments: Sequence[str]) -> dict[str, An
         command = [*interpreter, "-c", text, file.name, *arguments]
     else:
         command = [*interpreter, str(file.absolute()), *arguments]
-    return {**found, "command": command}
+    return {**directives, "command": command}
 
 
 def refuse_unread_directives(command: Sequence[str]) -> None:
@@ -104,8 +104,8 @@ def _parsed(words: Sequence[str]) -> dict[str, Any]:
     """
     options = App(name="weir submit", help_flags=[], version_flags=[], result_action="return_value")
     options.default(_options)
-    found: dict[str, Any] = options(list(words), exit_on_error=False, print_error=False)
-    return found
+    fields: dict[str, Any] = options(list(words), exit_on_error=False, print_error=False)
+    return fields
 
 
 def _options(
@@ -118,11 +118,11 @@ def _options(
 ) -> dict[str, Any]:
     """Return the fields of a submission for the options of a directive."""
     stated = {"project": project, "name": name}
-    found: dict[str, Any] = {key: value for key, value in stated.items() if value is not None}
-    found |= workload.stated(conditions, indices)
+    fields: dict[str, Any] = {key: value for key, value in stated.items() if value is not None}
+    fields |= workload.stated(conditions, indices)
     if workload.environment.env:
-        found["env"] = variables(workload.environment.env)
-    return found
+        fields["env"] = variables(workload.environment.env)
+    return fields
 
 
 def _said(error: Exception) -> str:

@@ -101,7 +101,7 @@ def show_(name: ScheduleName, /, *, output: OutputOption = "table") -> int:
     """Show a schedule: its times, its runs and its command."""
     with connect() as pool:
         row = pool.schedule(name)
-    show_one(row, output, lambda here: pairs(_facts(row), here))
+    show_one(row, output, lambda display: pairs(_facts(row), display))
     return 0
 
 

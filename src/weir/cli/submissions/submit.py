@@ -159,9 +159,9 @@ def _say(made: "WorkloadDetail", elastic: str | Sequence[int] | None, logs: str,
     if array is not None:
         requests = f"{counted(array.size, 'index', 'indices')}, each {requests}"
     elif elastic is not None:
-        each = number(made.devices / made.pods)
+        gpus = number(made.devices / made.pods)
         least = elastic.partition(":")[0] if isinstance(elastic, str) else elastic[0]
-        requests = f"{least} to {counted(made.pods, 'pod')}, each {each} GPU{'' if each == '1' else 's'}"
+        requests = f"{least} to {counted(made.pods, 'pod')}, each {gpus} GPU{'' if gpus == '1' else 's'}"
     elif made.pods > 1 and made.devices:
         requests += " together"
     say(f"queued in {made.project}: {requests}, priority {made.priority}")

@@ -165,21 +165,21 @@ class WorkloadOptions:
         Raises:
             ValueError: an option can't be read.
         """
-        found: dict[str, Any] = {}
+        given: dict[str, Any] = {}
         for options in (self.request, self.rules, indices, conditions, self.environment, self.placement):
             for option in fields(options):
                 value = getattr(options, option.name)
                 if option.name not in _READ_APART and value not in (None, ()):
                     key = _KEYS.get(option.name, option.name)
-                    found[key] = list(value) if isinstance(value, tuple | list) else value
+                    given[key] = list(value) if isinstance(value, tuple | list) else value
         _check_memory(self.request)
-        found |= _elastic(self.request.elastic) | _topology(self.placement.topology)
-        found |= {key: _names(found[key]) for key in _CONDITIONS if key in found}
+        given |= _elastic(self.request.elastic) | _topology(self.placement.topology)
+        given |= {key: _names(given[key]) for key in _CONDITIONS if key in given}
         if conditions.begin is not None:
-            found["begin"] = begin_time(conditions.begin, time.time())
+            given["begin"] = begin_time(conditions.begin, time.time())
         if self.environment.secret:
-            found["secrets"] = _secrets(self.environment.secret)
-        return found
+            given["secrets"] = _secrets(self.environment.secret)
+        return given
 
     def add_variables(self, words: dict[str, Any], body: Mapping[str, Any], *, is_local: bool) -> None:
         """Add environment variables to the fields of a submission; `body` has those of its file.
@@ -217,7 +217,7 @@ def _check_memory(request: RequestOptions) -> None:
 
 
 def _names(values: Sequence[str]) -> list[str]:
-    return [name for each in values for name in comma_words(each) or [each]]
+    return [name for value in values for name in comma_words(value) or [value]]
 
 
 def _elastic(elastic: str | None) -> dict[str, Any]:
@@ -233,7 +233,7 @@ def _topology(topology: str | None) -> dict[str, Any]:
     if topology is None:
         return {}
     named, parted, rest = topology.partition(":")
-    levels = dict(each.partition("=")[::2] for each in rest.split(","))
+    levels = dict(level.partition("=")[::2] for level in rest.split(","))
     if not named or not parted or set(levels) - {"required", "preferred"} or not all(levels.values()):
         right = "NAME:required=LEVEL or NAME:preferred=LEVEL"
         raise ValueError(f"--topology {topology!r} can't be read: write {right}")
@@ -246,13 +246,13 @@ def variables(env: Sequence[str]) -> dict[str, str]:
     Raises:
         ValueError: a variable that is to be passed on isn't set.
     """
-    found = {}
-    for each in env:
-        key, parted, value = each.partition("=")
+    values = {}
+    for setting in env:
+        key, parted, value = setting.partition("=")
         if not parted and key not in os.environ:
             raise ValueError(f"--env {key}: {key} isn't set here; write {key}=VALUE")
-        found[key] = value if parted else os.environ[key]
-    return found
+        values[key] = value if parted else os.environ[key]
+    return values
 
 
 def _secrets(secret: Sequence[str]) -> dict[str, str]:
@@ -261,14 +261,14 @@ def _secrets(secret: Sequence[str]) -> dict[str, str]:
     Raises:
         ValueError: one has another form.
     """
-    found: dict[str, str] = {}
-    for each in secret:
-        name, parted, variable = each.partition("=")
+    secrets: dict[str, str] = {}
+    for setting in secret:
+        name, parted, variable = setting.partition("=")
         variable = variable if parted else name
         if not name or _VARIABLE.fullmatch(variable) is None:
             correction = "write NAME=VARIABLE, with a variable of letters, digits and underscores"
             raise ValueError(f"--secret {name}: {variable!r} can't be a variable; {correction}")
-        if variable in found:
+        if variable in secrets:
             raise ValueError(f"--secret {name}: {variable} gets two secrets; write one")
-        found[variable] = name
-    return found
+        secrets[variable] = name
+    return secrets

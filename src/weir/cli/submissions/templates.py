@@ -86,7 +86,7 @@ def show_(
     with connect(namespace=namespace) as pool:
         chosen = default_project(pool, project)
         row = pool.template(chosen, name)
-    parameters = [each.model_dump(exclude_defaults=True) for each in row.parameters]
+    parameters = [parameter.model_dump(exclude_defaults=True) for parameter in row.parameters]
     print_plain({"parameters": parameters, **row.workload}, output)
     return 0
 
@@ -128,15 +128,15 @@ def _values(settings: Sequence[str]) -> dict[str, str]:
     Raises:
         ValueError: one has another form, or a parameter has two.
     """
-    found: dict[str, str] = {}
-    for each in settings:
-        name, parted, value = each.partition("=")
+    values: dict[str, str] = {}
+    for setting in settings:
+        name, parted, value = setting.partition("=")
         if not parted or not name:
-            raise ValueError(f"--set {each}: has no name and value; write NAME=VALUE, such as lr=0.1")
-        if name in found:
+            raise ValueError(f"--set {setting}: has no name and value; write NAME=VALUE, such as lr=0.1")
+        if name in values:
             raise ValueError(f"--set {name}: gets two values; write one")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def _read(file: Path) -> tuple[dict[str, Any], Any]:
@@ -159,7 +159,7 @@ def _read(file: Path) -> tuple[dict[str, Any], Any]:
         mistakes.on(1, "is no mapping; write keys and values such as command: python train.py")
     mistakes.refuse_if_any()
     parameters = body.get("parameters", [])
-    if not isinstance(parameters, list) or not all(isinstance(each, dict) for each in parameters):
+    if not isinstance(parameters, list) or not all(isinstance(parameter, dict) for parameter in parameters):
         mistakes.at(
             ("parameters",), "parameters: is no list of mappings; write - name: lr on a line below it"
         )
@@ -169,7 +169,8 @@ def _read(file: Path) -> tuple[dict[str, Any], Any]:
 
 def _parameters(row: "TemplateRow") -> str:
     return " ".join(
-        each.name if each.default is None else f"{each.name}={each.default}" for each in row.parameters
+        parameter.name if parameter.default is None else f"{parameter.name}={parameter.default}"
+        for parameter in row.parameters
     )
 
 

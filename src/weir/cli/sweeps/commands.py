@@ -180,11 +180,11 @@ def show_(name: SweepName, /, *, output: OutputOption = "table") -> int:
     """Show a sweep: its rungs, and its trials with their parameters and results, the best first."""
     with connect() as pool:
         sweep = pool.sweep(name)
-    show_one(sweep, output, lambda here: _sweep_lines(sweep, here, wide=output == "wide"))
+    show_one(sweep, output, lambda display: _sweep_lines(sweep, display, wide=output == "wide"))
     return 0
 
 
-def _sweep_lines(sweep: "SweepDetail", here: Screen, *, wide: bool) -> list[str]:
+def _sweep_lines(sweep: "SweepDetail", display: Screen, *, wide: bool) -> list[str]:
     state = sweep.state if not sweep.sentence else f"{sweep.state}. {sentence(sweep.sentence)}"
     facts = [
         ("Sweep", f"{sweep.name}{f' of {sweep.user}' if sweep.user else ''} in {sweep.project}"),
@@ -194,10 +194,10 @@ def _sweep_lines(sweep: "SweepDetail", here: Screen, *, wide: bool) -> list[str]
         ("Trials", f"{sweep.trials} of {sweep.trials_max}, {sweep.gpu_hours:.2f} GPU-hours"),
         ("Command", " ".join(sweep.command)),
     ]
-    lines = [*pairs(facts, here), "", *table(sweep.rung_rows, RUNGS, here)]
+    lines = [*pairs(facts, display), "", *table(sweep.rung_rows, RUNGS, display)]
     if sweep.trial_rows:
         rows = sorted(sweep.trial_rows, key=lambda row: _order(row, sweep.mode))
-        lines += ["", *table(rows, _trial_columns(sweep), here, wide=wide)]
+        lines += ["", *table(rows, _trial_columns(sweep), display, wide=wide)]
     return lines
 
 
@@ -219,7 +219,7 @@ def best(name: SweepName, /, *, output: OutputOption = "table") -> int:
     if output in ("json", "yaml"):
         print_plain(trial.model_dump(mode="json") | {"checkpoints": checkpoints}, output)
         return 0
-    values = [f"{_value(each.value)} at rung {each.rung}" for each in trial.results]
+    values = [f"{_value(result.value)} at rung {result.rung}" for result in trial.results]
     facts = [
         ("Trial", f"{trial.name}, {trial.state}"),
         *((name, str(value)) for name, value in trial.params.items()),

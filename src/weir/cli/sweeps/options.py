@@ -64,16 +64,16 @@ def read_sweep_options(options: SweepOptions) -> dict[str, Any]:
     Raises:
         ValueError: an option can't be read.
     """
-    found = {
+    given = {
         option.name: value
         for option in fields(options)
         if option.name not in ("param", "rungs") and (value := getattr(options, option.name)) is not None
     }
     if options.param:
-        found["params"] = params_of(options.param)
+        given["params"] = params_of(options.param)
     if options.rungs is not None:
-        found["rungs"] = rungs_of(options.rungs)
-    return found
+        given["rungs"] = rungs_of(options.rungs)
+    return given
 
 
 def params_of(words: Sequence[str]) -> dict[str, str]:

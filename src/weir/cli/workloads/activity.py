@@ -74,8 +74,8 @@ def activity_facts(row: "ActivityRow | None") -> list[tuple[str, str]]:
         facts.append(("Protection", "lost: any request may take its GPUs"))
     until_s = row.extended_until_s
     if until_s is not None and until_s > time.time():
-        at = time.strftime("%b %d %H:%M", time.localtime(until_s))
-        facts.append(("Extended", f"until {at}: the idle rules leave it alone"))
+        until = time.strftime("%b %d %H:%M", time.localtime(until_s))
+        facts.append(("Extended", f"until {until}: the idle rules leave it alone"))
     return facts
 
 
@@ -95,7 +95,7 @@ def idle_facts(row: "IdleRulesRow | None") -> list[tuple[str, str]]:
 
 def _state(row: "ActivityRow") -> str:
     """Return the state, its beginning, its meaning, and the signs of life."""
-    signs = "; ".join(_SIGNS.get(each, each) for each in row.signals)
+    signs = "; ".join(_SIGNS.get(signal, signal) for signal in row.signals)
     lasts = "" if row.since_s is None else f" for {since(row.since_s)}"
     means = _MEANS.get(row.state or "unknown", "")  # a newer server may have other states
     return f"{row.state}{lasts}{f': {means}' if means else ''}{f', but {signs}' if signs else ''}"

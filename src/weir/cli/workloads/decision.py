@@ -15,20 +15,20 @@ _FRAGMENTATION_PLACES = 3
 _HOUR_S = 3600.0
 
 
-def decision_lines(answer: "DecisionAnswer", here: Screen) -> list[str]:
+def decision_lines(answer: "DecisionAnswer", display: Screen) -> list[str]:
     """Return the nodes for its next pod and the victims considered."""
     lines: list[str] = []
     if answer.again:
         lines += ["", "No decision about it is due. If it had to be placed now, this would be the decision:"]
     for ranking in answer.rankings:
-        lines += ["", *_ranked(ranking, here, named=len(answer.rankings) > 1)]
-    return [*lines, "", *_victims(answer, here)]
+        lines += ["", *_ranked(ranking, display, named=len(answer.rankings) > 1)]
+    return [*lines, "", *_victims(answer, display)]
 
 
-def _ranked(ranking: "NodeRankingRow", here: Screen, *, named: bool) -> list[str]:
+def _ranked(ranking: "NodeRankingRow", display: Screen, *, named: bool) -> list[str]:
     pod = f"the next pod of group {ranking.group}" if named else "its next pod"
     if not ranking.nodes:
-        return [here.paint(f"No node has the capacity for {pod} now", "strong")]
+        return [display.paint(f"No node has the capacity for {pod} now", "strong")]
     chosen = ranking.nodes[0]
     columns: Sequence[Column[NodeScoreRow]] = (
         Column("NODE", lambda row: row.node, least=10),
@@ -38,14 +38,17 @@ def _ranked(ranking: "NodeRankingRow", here: Screen, *, named: bool) -> list[str
         Column("", lambda row: "chosen" if row is chosen else ""),
     )
     head = f"Nodes for {pod}, best first ({counted(ranking.fitting, 'node has', 'nodes have')} the capacity)"
-    return [here.paint(head, "strong"), *(f"  {line}" for line in table(ranking.nodes, columns, here))]
+    return [display.paint(head, "strong"), *(f"  {line}" for line in table(ranking.nodes, columns, display))]
 
 
-def _victims(answer: "DecisionAnswer", here: Screen) -> list[str]:
+def _victims(answer: "DecisionAnswer", display: Screen) -> list[str]:
     if not answer.victims:
-        return [here.paint("No running workload holds capacity that would help", "strong")]
+        return [display.paint("No running workload holds capacity that would help", "strong")]
     head = f"Victims, in their order: {answer.eligible:,} eligible, {answer.protected:,} protected"
-    return [here.paint(head, "strong"), *(f"  {line}" for line in table(answer.victims, _VICTIMS, here))]
+    return [
+        display.paint(head, "strong"),
+        *(f"  {line}" for line in table(answer.victims, _VICTIMS, display)),
+    ]
 
 
 def _gpu_hours(seconds: float | None) -> str:

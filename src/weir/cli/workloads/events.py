@@ -77,20 +77,20 @@ def events(
             if output == "table":
                 return _print_each(rows, named=name is None)
             return append(rows, COLUMNS, output)
-        found, note = _last(pool, wanted, limit)
-        check_projects(pool, project, {row.project for row in found})
-        if not found:
+        recent, note = _last(pool, wanted, limit)
+        check_projects(pool, project, {row.project for row in recent})
+        if not recent:
             _check_name(pool, name)
     if note:
         print(note, file=sys.stderr)
     if output in ("json", "yaml"):
-        print_plain([row.model_dump(mode="json") for row in found], output)
-    elif not found:
+        print_plain([row.model_dump(mode="json") for row in recent], output)
+    elif not recent:
         print(_nothing(wanted), file=sys.stderr)
     elif output == "wide":
-        append(found, COLUMNS, output)
+        append(recent, COLUMNS, output)
     else:
-        print("\n".join(event_lines(found, screen(), named=name is None)))
+        print("\n".join(event_lines(recent, screen(), named=name is None)))
     return 0
 
 
@@ -116,15 +116,15 @@ def _nothing(wanted: "_EventFilter") -> str:
     return f"The pool shows no event of {plain(wanted.name)}: {shown}."
 
 
-def event_lines(rows: "Sequence[EventRow]", here: Screen, *, named: bool = True) -> list[str]:
+def event_lines(rows: "Sequence[EventRow]", display: Screen, *, named: bool = True) -> list[str]:
     """Return events as a table; long sentences continue below. A reason that pods share is there once."""
     rows = _once(rows)
     times = max((len(clock(row.at_s)) for row in rows), default=0)
     names = max([8, *(min(_NAME_WIDTH_MAX, cells(row.workload or "-")) for row in rows)]) if named else 0
     heads = ["TIME".ljust(times), *(["WORKLOAD".ljust(names)] if named else []), "WHAT HAPPENED"]
     return [
-        here.paint(GAP.join(heads), "quiet"),
-        *(line for row in rows for line in _lines(row, here, times, names)),
+        display.paint(GAP.join(heads), "quiet"),
+        *(line for row in rows for line in _lines(row, display, times, names)),
     ]
 
 
@@ -152,17 +152,17 @@ def _failure_of(row: "EventRow") -> str:
     return row.sentence.partition(" failed: ")[2][1:]
 
 
-def _lines(row: "EventRow", here: Screen, times: int, names: int) -> list[str]:
-    at = clock(row.at_s).ljust(times)
-    parts = [here.paint(at, "quiet")]
+def _lines(row: "EventRow", display: Screen, times: int, names: int) -> list[str]:
+    time_text = clock(row.at_s).ljust(times)
+    parts = [display.paint(time_text, "quiet")]
     indent = times + len(GAP)
     if names:
         name = shortened(plain(row.workload or "-"), names, middle=True)
         parts.append(name + " " * (names - cells(name)))
         indent += names + len(GAP)
-    width = None if here.width is None else max(_SENTENCE_WIDTH_MIN, here.width - indent)
-    first, *more = wrapped(_what(row), width).split("\n")
-    return [GAP.join([*parts, first]), *(" " * indent + line for line in more)]
+    width = None if display.width is None else max(_SENTENCE_WIDTH_MIN, display.width - indent)
+    first, *rest = wrapped(_what(row), width).split("\n")
+    return [GAP.join([*parts, first]), *(" " * indent + line for line in rest)]
 
 
 def _what(row: "EventRow") -> str:

@@ -24,13 +24,13 @@ def list_indices(
         right = "weir list NAME --indices for an array, weir describe NAME for any workload"
         raise WrongOption(f"a name and --indices belong together; write {right}")
     with connect() as pool:
-        found = (row for row in pool.indices(name) if not status or row.status in status)
-        rows = list(islice(found, limit) if limit else found)
-    more = f"The first {limit:,}: --limit 0 shows all." if limit and len(rows) == limit else ""
+        matching = (row for row in pool.indices(name) if not status or row.status in status)
+        rows = list(islice(matching, limit) if limit else matching)
+    note = f"The first {limit:,}: --limit 0 shows all." if limit and len(rows) == limit else ""
     none = (
         f"No index of {plain(name)} has the status {' or '.join(status)}." if status else "It has no indices."
     )
-    show(rows, _COLUMNS, output, none=none, more=more)
+    show(rows, _COLUMNS, output, none=none, more=note)
     return 0
 
 

@@ -84,8 +84,8 @@ def extend(name: str, duration: Duration, /) -> int:
         row = pool.extend(name, duration)
     until_s = None if row.activity is None else row.activity.extended_until_s
     until = "" if until_s is None else f" until {moment(until_s)}"
-    what = row.name if row.array is None else f"the running indices of {row.name}"
-    print(f"The idle rules leave {what} alone{until or f' for {duration}'}.")
+    subject = row.name if row.array is None else f"the running indices of {row.name}"
+    print(f"The idle rules leave {subject} alone{until or f' for {duration}'}.")
     return 0
 
 

@@ -144,13 +144,13 @@ def chosen(text: str | None, word: str | None) -> bool:
     return not words or word in words
 
 
-def check_projects(pool: "Pool", project: str | None, found: Collection[str | None]) -> None:
-    """Name the projects of an option that the pool doesn't have; `found` are those of the listed rows.
+def check_projects(pool: "Pool", project: str | None, listed: Collection[str | None]) -> None:
+    """Name the projects of an option that the pool doesn't have; `listed` are those of the listed rows.
 
     Raises:
         WrongOption: a project is missing, and no row is listed.
     """
-    unseen = [word for word in comma_words(project) if word not in found]
+    unseen = [word for word in comma_words(project) if word not in listed]
     try:
         names = {row.name for row in pool.projects()} if unseen else set()
     except Refused:  # on a cluster, some people may not read its projects
@@ -159,6 +159,6 @@ def check_projects(pool: "Pool", project: str | None, found: Collection[str | No
     if not missing:
         return
     text = f"--project: there is no project {missing}; `weir project list` shows which there are"
-    if not found:
+    if not listed:
         raise WrongOption(text)
     print(f"weir: {plain(text)}.", file=sys.stderr)

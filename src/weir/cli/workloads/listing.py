@@ -79,7 +79,7 @@ def _list(
             list_filter = replace(list_filter, user=pool.whoami().user)
         if watch:
             return repaint_or_append(
-                lambda here: _frame(list_filter.all(pool, _LIMIT), sort, here, output, options.nothing),
+                lambda display: _frame(list_filter.all(pool, _LIMIT), sort, display, output, options.nothing),
                 _changes(pool, list_filter, limit),
                 columns_of(output),
                 output,
@@ -87,12 +87,12 @@ def _list(
         rows, page = list_filter.all(pool, limit)
         total = max(page.total, len(rows))
         check_projects(pool, list_filter.project, {row.project for row in rows})
-    more = f"{len(rows):,} of {total:,} shown: --limit 0 shows all." if total > len(rows) else ""
-    more = more or f"{summary(rows, total, page)}."
+    note = f"{len(rows):,} of {total:,} shown: --limit 0 shows all." if total > len(rows) else ""
+    note = note or f"{summary(rows, total, page)}."
     lines = ordered(rows, sort)
     if output in ("table", "wide"):
         lines = with_parked_together(lines)
-    show(lines, columns_of(output), output, none=options.nothing, more=more)
+    show(lines, columns_of(output), output, none=options.nothing, more=note)
     if page.trouble:
         print(f"weir: {page.trouble}", file=sys.stderr)
     if page.note:
@@ -119,17 +119,21 @@ def _changes(pool: "Pool", list_filter: ListFilter, limit: int) -> "Iterator[Wor
 
 
 def _frame(
-    found: "tuple[list[WorkloadRow], WorkloadPage]", sort: Order, here: Screen, output: Output, nothing: str
+    listing: "tuple[list[WorkloadRow], WorkloadPage]",
+    sort: Order,
+    display: Screen,
+    output: Output,
+    nothing: str,
 ) -> list[str]:
     """Return the lines of a watched list; `nothing` is the sentence about a list without rows."""
-    rows, page = found
+    rows, page = listing
     numbers = summary(rows, max(page.total, len(rows)), page) if rows else nothing
     head = f"{clock(time.time())}  {numbers}"
-    shown = with_parked_together(ordered(rows, sort))[: here.height or _LIMIT]
+    shown = with_parked_together(ordered(rows, sort))[: display.height or _LIMIT]
     return [
-        here.paint(head, "quiet"),
+        display.paint(head, "quiet"),
         "",
-        *(table(shown, columns_of(output), here, wide=output == "wide") if shown else []),
+        *(table(shown, columns_of(output), display, wide=output == "wide") if shown else []),
     ]
 
 
@@ -148,33 +152,35 @@ def describe(name: str, /, *, output: DocumentedOutput = "table", watch: WatchOp
     with connect() as pool:
         if watch:
             return repaint_or_append(
-                lambda here: description(pool.get(name), here, wide=output == "wide"),
+                lambda display: description(pool.get(name), display, wide=output == "wide"),
                 changed(lambda: [pool.get(name)], lambda row: row.uid),
                 columns_of(output),
                 output,
             )
         detail = pool.get(name)
-    show_one(detail, output, lambda here: description(detail, here, wide=output == "wide"))
+    show_one(detail, output, lambda display: description(detail, display, wide=output == "wide"))
     return 0
 
 
-def description(detail: "WorkloadDetail", here: Screen, *, wide: bool = False) -> list[str]:
+def description(detail: "WorkloadDetail", display: Screen, *, wide: bool = False) -> list[str]:
     """Return the details of a workload as lines."""
     from weir.cli.workloads.events import event_lines
 
-    head = f"{here.paint(detail.name, 'strong')}  {here.paint(_standing(detail), tone_of(detail))}"
+    head = f"{display.paint(detail.name, 'strong')}  {display.paint(_standing(detail), tone_of(detail))}"
     lines = [head]
     if detail.evicted is not None:
-        at = f"Evicted at {moment(detail.evicted.at_s)}: {detail.evicted.sentence}"
-        lines += wrapped(sentence(plain(at)), here.width, "  ").split("\n")
+        eviction = f"Evicted at {moment(detail.evicted.at_s)}: {detail.evicted.sentence}"
+        lines += wrapped(sentence(plain(eviction)), display.width, "  ").split("\n")
     if detail.reason is not None:
-        lines += wrapped(sentence(plain(detail.reason.sentence), detail.name), here.width, "  ").split("\n")
-    lines += ["", *pairs(_facts(detail, wide=wide), here)]
+        lines += wrapped(sentence(plain(detail.reason.sentence), detail.name), display.width, "  ").split(
+            "\n"
+        )
+    lines += ["", *pairs(_facts(detail, wide=wide), display)]
     if detail.pod_rows:
-        lines += ["", *table(detail.pod_rows, _PODS, here)]
+        lines += ["", *table(detail.pod_rows, _PODS, display)]
     if detail.events:
         newest = sorted(detail.events, key=lambda row: (row.at_s, row.id))[-_EVENTS:]
-        lines += ["", *event_lines(newest, here, named=False)]
+        lines += ["", *event_lines(newest, display, named=False)]
     return lines
 
 
@@ -194,8 +200,8 @@ def _requests(detail: "WorkloadDetail") -> str:
     """Return the requests of its pods: `4 pods, 4 GPUs together, 2 cores each`."""
     if detail.array is not None:
         size = max(1, detail.array.size)
-        each = resource(GPU, detail.devices / max(1, detail.array.running))
-        return f"{counted(detail.pods // size, 'pod')}, {each} for each of {size:,} indices"
+        per_index = resource(GPU, detail.devices / max(1, detail.array.running))
+        return f"{counted(detail.pods // size, 'pod')}, {per_index} for each of {size:,} indices"
     text = f"{counted(detail.pods, 'pod')}, {resource(GPU, detail.devices)}"
     if detail.pods > 1 and detail.devices:
         text += " together"
@@ -280,8 +286,8 @@ def _facts(detail: "WorkloadDetail", *, wide: bool) -> list[tuple[str, str]]:
         facts.append(("Secrets", secrets))
     if detail.env and wide:
         facts += [
-            ("Environment" if not at else "", f"{key}={value}")
-            for at, (key, value) in enumerate(detail.env.items())
+            ("Environment" if not index else "", f"{key}={value}")
+            for index, (key, value) in enumerate(detail.env.items())
         ]
     elif detail.env:
         facts.append(("Environment", f"{counted(len(detail.env), 'variable')}: --output wide shows them"))

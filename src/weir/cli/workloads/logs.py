@@ -132,8 +132,8 @@ def _print(
     return last != ""
 
 
-def _written_out(found: "re.Match[str]") -> str:
-    return ascii(found[0])[1:-1]
+def _written_out(match: "re.Match[str]") -> str:
+    return ascii(match[0])[1:-1]
 
 
 def follow_to_end(pool: "Pool", name: str) -> int:
@@ -164,36 +164,38 @@ def wait_to_end(pool: "Pool", name: str) -> int:
         KeyboardInterrupt: the person stopped waiting; the workload continues.
     """
     try:
-        found = pool.wait(name)
+        detail = pool.wait(name)
     except KeyboardInterrupt:
         _goes_on(name)
         raise
-    print(ended(found), file=sys.stderr)
-    return _exit_code_of(found)
+    print(ended(detail), file=sys.stderr)
+    return _exit_code_of(detail)
 
 
-def ended(found: "WorkloadDetail") -> str:
+def ended(detail: "WorkloadDetail") -> str:
     """Return a sentence about the end of a workload."""
     from weir.cli.output.formatting import sentence
     from weir.cli.workloads.list_columns import time_of, tone_of
 
-    if found.array is not None and found.reason is not None:  # the reason contains the results of all indices
-        return plain(sentence(found.reason.sentence, found.name))
-    reason = found.reason if found.status != "succeeded" else None
-    why = f". {plain(sentence(reason.sentence, found.name))}" if reason is not None else "."
-    ran = "" if time_of(found) == "-" else f" after running for {time_of(found)}"
-    return f"{found.name} {screen(sys.stderr).paint(found.status, tone_of(found))}{ran}{why}"
+    if (
+        detail.array is not None and detail.reason is not None
+    ):  # the reason contains the results of all indices
+        return plain(sentence(detail.reason.sentence, detail.name))
+    reason = detail.reason if detail.status != "succeeded" else None
+    why = f". {plain(sentence(reason.sentence, detail.name))}" if reason is not None else "."
+    ran = "" if time_of(detail) == "-" else f" after running for {time_of(detail)}"
+    return f"{detail.name} {screen(sys.stderr).paint(detail.status, tone_of(detail))}{ran}{why}"
 
 
 def _goes_on(name: str) -> None:
     print(f"\n{name} goes on; `weir stop {name}` ends it.", file=sys.stderr)
 
 
-def _exit_code_of(found: "WorkloadRow") -> int:
+def _exit_code_of(row: "WorkloadRow") -> int:
     """Return the exit code of a workload that is over, as a shell has it."""
-    if found.status == "succeeded":
+    if row.status == "succeeded":
         return 0
-    if found.status == "stopped":
+    if row.status == "stopped":
         return STOPPED
-    code = found.exit_code
+    code = row.exit_code
     return code if code is not None and 0 < code <= CODE_MAX else FAILED

@@ -65,11 +65,11 @@ class Selection:
         if not written:
             return [name for name in dict.fromkeys(row.name for row in rows) if name in own]
         names = {row.name: names_of(row.name, in_cluster=pool.address.is_cluster) for row in rows}
-        found, left = _matching(written, patterns, names, own, chooses=chooses)
+        selected, left = _matching(written, patterns, names, own, chooses=chooses)
         if left:
             also = f"{counted(len(left), 'workload')} of other people"
             print(f"{also} not chosen: --all-users includes such workloads.", file=sys.stderr)
-        return found
+        return selected
 
     def _rows(self, pool: "Pool", user: str | None, *, over: bool) -> "list[WorkloadRow]":
         """Return the workloads to choose from, of one user or of all."""
@@ -88,8 +88,8 @@ class Selection:
         if self.yes or len(chosen) <= 1 or set(chosen) <= set(written):
             return True
         shown = ", ".join(plain(name) for name in chosen[:_SHOWN_MAX])
-        more = f" and {len(chosen) - _SHOWN_MAX:,} more" if len(chosen) > _SHOWN_MAX else ""
-        print(f"{shown}{more}", file=sys.stderr)
+        others = f" and {len(chosen) - _SHOWN_MAX:,} more" if len(chosen) > _SHOWN_MAX else ""
+        print(f"{shown}{others}", file=sys.stderr)
         if is_agreed(f"{verb.capitalize()} these {len(chosen):,} workloads?"):
             return True
         print(f"Nothing has changed. --yes {verb}s {len(chosen):,} workloads.", file=sys.stderr)
@@ -119,18 +119,22 @@ def _matching(
     Raises:
         ValueError: a pattern matches nothing, or a name isn't among those that options choose.
     """
-    found: dict[str, None] = {}
+    selected: dict[str, None] = {}
     left: dict[str, None] = {}
     for name in written:
         if name not in patterns:
-            if chooses and not any(name in known for known in existing.values()):
+            if chooses and not any(name in aliases for aliases in existing.values()):
                 raise ValueError(
                     f"{name} isn't among the workloads that you chose: leave out --me and --project"
                 )
-            found[name] = None
+            selected[name] = None
             continue
-        matching = [each for each, known in existing.items() if any(fnmatchcase(one, name) for one in known)]
-        chosen = [each for each in matching if each in own]
+        matching = [
+            candidate
+            for candidate, aliases in existing.items()
+            if any(fnmatchcase(one, name) for one in aliases)
+        ]
+        chosen = [candidate for candidate in matching if candidate in own]
         if not chosen and matching:
             others = counted(len(matching), "workload")
             raise ValueError(
@@ -140,6 +144,6 @@ def _matching(
             raise ValueError(
                 f"no workload that you chose is named {name!r}; `weir list` shows which there are"
             )
-        found.update(dict.fromkeys(chosen))
-        left.update(dict.fromkeys(each for each in matching if each not in own))
-    return list(found), [name for name in left if name not in found]
+        selected.update(dict.fromkeys(chosen))
+        left.update(dict.fromkeys(candidate for candidate in matching if candidate not in own))
+    return list(selected), [name for name in left if name not in selected]

@@ -73,8 +73,8 @@ def _of_pending(reason: "Explanation") -> str:
     until_s = reason.numbers.get("until_s")
     if isinstance(until_s, int | float) and reason.why in _MOMENTS:
         return f"{_MOMENTS[reason.why]} {_moment(until_s)}"
-    if reason.why == "dependency" and (found := _WAITS_FOR.match(reason.sentence)):
-        return f"after {found[1]}"
+    if reason.why == "dependency" and (match := _WAITS_FOR.match(reason.sentence)):
+        return f"after {match[1]}"
     suspended = reason.numbers.get("suspended")
     if reason.why == "suspended" and isinstance(suspended, str) and IN_SWEEP in suspended:
         return suspended.partition(IN_SWEEP)[0]
@@ -83,7 +83,9 @@ def _of_pending(reason: "Explanation") -> str:
 
 def _moment(at_s: float) -> str:
     """Return a local time: the hour within a day, else the date too, and in another year the date alone."""
-    at, now_s = time.localtime(at_s), time.time()
+    local_time, now_s = time.localtime(at_s), time.time()
     if at_s - now_s < 86400:
-        return time.strftime("%H:%M", at)
-    return time.strftime("%b %d %H:%M" if at.tm_year == time.localtime(now_s).tm_year else "%Y-%m-%d", at)
+        return time.strftime("%H:%M", local_time)
+    return time.strftime(
+        "%b %d %H:%M" if local_time.tm_year == time.localtime(now_s).tm_year else "%Y-%m-%d", local_time
+    )

@@ -41,8 +41,8 @@ def begin_time(written: str, now_s: float, option: str = "--begin", origin: str 
             return now_s + seconds(text[1:])
         if _TIME_OF_DAY.fullmatch(text):
             today = datetime.fromtimestamp(now_s).date()  # noqa: DTZ006 - of this machine's zone
-            at = datetime.combine(today, time_of_day.fromisoformat(text))
-            return (at if at.timestamp() > now_s else at + timedelta(days=1)).timestamp()
+            next_time = datetime.combine(today, time_of_day.fromisoformat(text))
+            return (next_time if next_time.timestamp() > now_s else next_time + timedelta(days=1)).timestamp()
         return _local_time_s(text)
     except (ValueError, OverflowError, OSError):
         right = f"write 2026-12-01T18:00, 18:00 for the next such time, or +2h from {origin}"
@@ -54,5 +54,5 @@ def condition_lines(detail: "WorkloadDetail") -> list[tuple[str, str]]:
     if detail.first_started_s is not None:
         return []
     facts = [] if detail.begin_s is None else [("Begins", moment(detail.begin_s))]
-    phrases = [f"{each.name} has {each.condition}" for each in detail.dependencies]
+    phrases = [f"{dependency.name} has {dependency.condition}" for dependency in detail.dependencies]
     return [*facts, ("Starts once", ", ".join(phrases))] if phrases else facts

@@ -74,19 +74,19 @@ def _finished(pool: "Pool", answer: "WhyAnswer") -> "WhyAnswer":
     return answer
 
 
-def reason_lines(answer: "WhyAnswer", here: Screen) -> list[str]:
+def reason_lines(answer: "WhyAnswer", display: Screen) -> list[str]:
     """Return the reason and the numbers of the queues as lines."""
-    lines = [_head(answer, here)]
+    lines = [_head(answer, display)]
     if answer.array is not None:
         lines += ["", f"  {answer.array.sentence}"]
     if answer.evicted is not None and answer.status == "pending":
-        at = f"Evicted {since(answer.evicted.at_s)} ago: {plain(answer.evicted.sentence)}"
-        shown = " ".join(part for part in (sentence(at), plain(answer.evicted.choice)) if part)
-        lines += ["", *wrapped(shown, here.width, "  ").split("\n")]
+        eviction = f"Evicted {since(answer.evicted.at_s)} ago: {plain(answer.evicted.sentence)}"
+        shown = " ".join(part for part in (sentence(eviction), plain(answer.evicted.choice)) if part)
+        lines += ["", *wrapped(shown, display.width, "  ").split("\n")]
     if answer.reason is not None and answer.status != "succeeded":
         lines += [
             "",
-            *wrapped(sentence(plain(answer.reason.sentence), answer.name), here.width, "  ").split("\n"),
+            *wrapped(sentence(plain(answer.reason.sentence), answer.name), display.width, "  ").split("\n"),
         ]
     if answer.status == "failed" or (answer.reason is not None and answer.reason.why == _RETRYING):
         lines += ["", f"  `weir logs {plain(answer.name)}` shows its output."]
@@ -94,45 +94,43 @@ def reason_lines(answer: "WhyAnswer", here: Screen) -> list[str]:
     if facts:
         lines += ["", *(f"  {plain(f'{label}: ' if label else '')}{plain(value)}" for label, value in facts)]
     if answer.queues and answer.status not in _IS:
-        lines += ["", *(f"  {line}" for line in table(answer.queues, _QUEUES, _narrower(here, 2)))]
+        lines += ["", *(f"  {line}" for line in table(answer.queues, _QUEUES, _narrower(display, 2)))]
     return lines
 
 
-def suggestion_lines(answer: "WhyAnswer", here: Screen) -> list[str]:
+def suggestion_lines(answer: "WhyAnswer", display: Screen) -> list[str]:
     """Return the suggestions as lines."""
     lines: list[str] = []
     if answer.suggestions:
-        lines += ["", here.paint("What would let it start", "strong")]
+        lines += ["", display.paint("What would let it start", "strong")]
         for suggestion in answer.suggestions:
-            lines += _suggested(suggestion, answer, here)
+            lines += _suggested(suggestion, answer, display)
     elif answer.withheld:
-        lines += ["", here.paint(wrapped(_WITHHELD, here.width), "quiet")]
+        lines += ["", display.paint(wrapped(_WITHHELD, display.width), "quiet")]
     elif answer.status == "pending" and _was_tried(answer) and not answer.unfinished:
-        lines += ["", here.paint("Nothing that was tried would let it start now.", "quiet")]
+        lines += ["", display.paint("Nothing that was tried would let it start now.", "quiet")]
     if answer.untried:
         rest = ", ".join(plain(kind) for kind in answer.untried)
-        lines += [here.paint(wrapped(f"Not tried for lack of time: {rest}.", here.width), "quiet")]
+        lines += [display.paint(wrapped(f"Not tried for lack of time: {rest}.", display.width), "quiet")]
     return lines
 
 
-def _head(answer: "WhyAnswer", here: Screen) -> str:
-    name = here.paint(plain(answer.name), "strong")
+def _head(answer: "WhyAnswer", display: Screen) -> str:
+    name = display.paint(plain(answer.name), "strong")
     if answer.reason is not None and answer.reason.why == _NOT_OURS:
         return f"{name} isn't scheduled by Weir."
     if answer.status == "running" and answer.reason is not None:
-        return f"{name} is {here.paint('running', TONES['running'])}, and some of its pods wait."
+        return f"{name} is {display.paint('running', TONES['running'])}, and some of its pods wait."
     if answer.status != "pending":
         is_ = _IS.get(answer.status, "is")
-        return (
-            f"{name} isn't pending: it {is_} {here.paint(answer.status, TONES.get(answer.status, 'plain'))}."
-        )
+        return f"{name} isn't pending: it {is_} {display.paint(answer.status, TONES.get(answer.status, 'plain'))}."
     queue = f" in {answer.queues[0].name}" if answer.queues else ""
     if answer.position is None:
-        return f"{name} {here.paint('waits', 'busy')}{queue}."
+        return f"{name} {display.paint('waits', 'busy')}{queue}."
     if answer.waiting <= 1:
-        return f"{name} is the only {here.paint('pending', 'busy')} workload{queue}."
+        return f"{name} is the only {display.paint('pending', 'busy')} workload{queue}."
     place = f"{ordinal(answer.position)} of {answer.waiting:,}"
-    return f"{name} {here.paint('waits', 'busy')}{queue}, {place}."
+    return f"{name} {display.paint('waits', 'busy')}{queue}, {place}."
 
 
 def _was_tried(answer: "WhyAnswer") -> bool:
@@ -142,8 +140,8 @@ def _was_tried(answer: "WhyAnswer") -> bool:
     )
 
 
-def _narrower(here: Screen, by: int) -> Screen:
-    return Screen(None if here.width is None else here.width - by, here.height, here.colour)
+def _narrower(display: Screen, by: int) -> Screen:
+    return Screen(None if display.width is None else display.width - by, display.height, display.colour)
 
 
 _QUEUES: "Sequence[Column[QueueRow]]" = (
@@ -157,11 +155,11 @@ _QUEUES: "Sequence[Column[QueueRow]]" = (
 )
 
 
-def _suggested(suggestion: "Suggestion", answer: "WhyAnswer", here: Screen) -> list[str]:
-    first, *more = wrapped(plain(suggestion.sentence), here.width and here.width - 4).split("\n")
-    lines = [f"  - {first}", *(f"    {line}" for line in more)]
+def _suggested(suggestion: "Suggestion", answer: "WhyAnswer", display: Screen) -> list[str]:
+    first, *rest = wrapped(plain(suggestion.sentence), display.width and display.width - 4).split("\n")
+    lines = [f"  - {first}", *(f"    {line}" for line in rest)]
     command = as_command(suggestion.change, answer.name) if suggestion.how is None else plain(suggestion.how)
-    return [*lines, f"    {here.paint(command, 'quiet')}"] if command else lines
+    return [*lines, f"    {display.paint(command, 'quiet')}"] if command else lines
 
 
 def _quota_command(change: dict[str, object]) -> str:
@@ -211,7 +209,7 @@ def as_command(change: dict[str, object], name: str) -> str:
         elif isinstance(value, str | int | float):
             words += [f"--{option}", f"{value:g}" if isinstance(value, float) else str(value)]
         elif isinstance(value, list):
-            words += [word for each in value for word in (f"--{option}", str(each))]
+            words += [word for part in value for word in (f"--{option}", str(part))]
         else:
             return ""
     return f"weir submit {shlex.join(words)} ..." if words else ""

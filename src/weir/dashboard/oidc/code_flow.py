@@ -123,5 +123,5 @@ class CodeFlow:
         return Granted(identity, renewal if isinstance(renewal, str) else None, token)
 
     def _derived(self, purpose: str, cookie: str) -> str:
-        found = hmac.digest(self._key, f"{purpose}:{cookie}".encode("utf-8", "surrogatepass"), sha256)
-        return urlsafe_b64encode(found).rstrip(b"=").decode()
+        digest = hmac.digest(self._key, f"{purpose}:{cookie}".encode("utf-8", "surrogatepass"), sha256)
+        return urlsafe_b64encode(digest).rstrip(b"=").decode()

@@ -86,8 +86,8 @@ def verified(
     _check_origin(claims, settings)
     expires_s = _check_times(claims, now_s)
     if nonce is not None:
-        found = claims.get("nonce")
-        if not isinstance(found, str) or not compare_digest(found.encode(), nonce.encode()):
+        claimed_nonce = claims.get("nonce")
+        if not isinstance(claimed_nonce, str) or not compare_digest(claimed_nonce.encode(), nonce.encode()):
             raise TokenInvalid("its nonce is of another sign-in")
     subject = claims.get("sub")
     if not isinstance(subject, str) or not 0 < len(subject) <= NAME_LENGTH_MAX or not subject.isprintable():
@@ -100,7 +100,7 @@ def _check_origin(claims: Mapping[str, Any], settings: OidcSettings) -> None:
         raise TokenInvalid("its issuer is another one")
     audience = claims.get("aud")
     named = [audience] if isinstance(audience, str) else audience
-    if not isinstance(named, list) or not any(each in settings.audiences for each in named):
+    if not isinstance(named, list) or not any(name in settings.audiences for name in named):
         raise TokenInvalid("it is for another audience")
     party = claims.get("azp")
     if party is not None and party not in settings.audiences:
@@ -146,20 +146,24 @@ def _name(claims: Mapping[str, Any], settings: OidcSettings) -> str:
 
 def _groups(claims: Mapping[str, Any], settings: OidcSettings) -> frozenset[str]:
     """Return the groups, without names that no membership could have."""
-    found = None if settings.user_claim is None else claims.get(settings.groups_claim)
-    if isinstance(found, str):
-        found = [found]
-    if not isinstance(found, list):
+    groups = None if settings.user_claim is None else claims.get(settings.groups_claim)
+    if isinstance(groups, str):
+        groups = [groups]
+    if not isinstance(groups, list):
         return frozenset()
-    if len(found) > GROUPS_MAX:
+    if len(groups) > GROUPS_MAX:
         raise TokenInvalid(
             f"it names more than {GROUPS_MAX} groups: let the provider send those of this client"
         )
-    plain = (each.removeprefix("/") for each in found if isinstance(each, str))
-    return frozenset(each for each in plain if is_plain_name(each))
+    plain = (group.removeprefix("/") for group in groups if isinstance(group, str))
+    return frozenset(group for group in plain if is_plain_name(group))
 
 
 def is_plain_name(name: str) -> bool:
     """Return True if a name can be shown, and be written in a membership."""
     is_short = 0 < len(name) <= NAME_LENGTH_MAX
-    return is_short and name.isprintable() and not any(each.isspace() or each in "/:" for each in name)
+    return (
+        is_short
+        and name.isprintable()
+        and not any(character.isspace() or character in "/:" for character in name)
+    )

@@ -114,13 +114,13 @@ class IdentityProvider:
         Raises:
             ProviderUnavailable: there are none, and the provider doesn't answer.
         """
-        known, now_s = self._keys, self._clock()
-        if known is None or now_s - known.at_s > KEYS_OLD_S:
+        cached, now_s = self._keys, self._clock()
+        if cached is None or now_s - cached.at_s > KEYS_OLD_S:
             await self._fetch_once()
-        elif not _has(known.keys, kid):
+        elif not _has(cached.keys, kid):
             with suppress(ProviderUnavailable):
                 await self._fetch_once()
-        elif now_s - known.at_s > KEYS_FRESH_S:
+        elif now_s - cached.at_s > KEYS_FRESH_S:
             self._begin_fetch()
         if self._keys is None:
             raise ProviderUnavailable("The identity provider doesn't answer, and no key of it is known.")
@@ -255,22 +255,22 @@ class IdentityProvider:
 async def _bounded(answer: httpx.Response) -> bytes:
     if answer.headers.get("Content-Encoding", "identity") != "identity":
         raise ProviderUnavailable("The identity provider compresses its answer, which wasn't asked for.")
-    found = bytearray()
+    content = bytearray()
     async for piece in answer.aiter_raw():
-        found += piece
-        if len(found) > ANSWER_BYTES_MAX:
+        content += piece
+        if len(content) > ANSWER_BYTES_MAX:
             raise ProviderUnavailable("The identity provider's answer is too large.")
-    return bytes(found)
+    return bytes(content)
 
 
 def _parsed(raw: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(raw)
+        document = json.loads(raw)
     except (ValueError, RecursionError):
         raise ProviderUnavailable("The identity provider's answer isn't JSON.") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ProviderUnavailable("The identity provider's answer isn't an object.")
-    return found
+    return document
 
 
 def described(document: Mapping[str, Any], issuer: str) -> ProviderDescription:
@@ -284,14 +284,14 @@ def described(document: Mapping[str, Any], issuer: str) -> ProviderDescription:
             f"The identity provider calls itself {str(document.get('issuer'))[:200]!r}, not {issuer!r}: "
             "write --oidc-issuer exactly as it does."
         )
-    found = {}
+    endpoints = {}
     for name in _ENDPOINTS:
         url = document.get(name)
         if not isinstance(url, str):
             raise ProviderUnavailable(f"The identity provider names no {name}.")
         _check_endpoint(url, issuer)
-        found[name] = url
-    return ProviderDescription(**found, end_session_endpoint=_end_of(document, issuer))
+        endpoints[name] = url
+    return ProviderDescription(**endpoints, end_session_endpoint=_end_of(document, issuer))
 
 
 def _end_of(document: Mapping[str, Any], issuer: str) -> str | None:
@@ -325,17 +325,17 @@ def key_set(document: Mapping[str, Any]) -> KeySet:
     listed = document.get("keys")
     if not isinstance(listed, list):
         raise ProviderUnavailable("The identity provider's keys can't be read.")
-    found = KeySet([])
-    for each in listed[:KEYS_MAX]:
-        if not isinstance(each, dict) or each.get("kty") not in ("RSA", "EC", "OKP"):
+    keys = KeySet([])
+    for key in listed[:KEYS_MAX]:
+        if not isinstance(key, dict) or key.get("kty") not in ("RSA", "EC", "OKP"):
             continue
-        if each.get("use", "sig") != "sig":
+        if key.get("use", "sig") != "sig":
             continue
         try:
-            found.keys += KeySet.import_key_set({"keys": [each]}).keys
+            keys.keys += KeySet.import_key_set({"keys": [key]}).keys
         except Exception as error:  # noqa: BLE001 - keys of a kind that the library doesn't know
             _LOG.debug("identity_provider_key_left_out", why=type(error).__name__)
-    return found
+    return keys
 
 
 def _has(keys: KeySet, kid: str | None) -> bool:

@@ -27,7 +27,7 @@ class SignInLimiter:
 
 def network_of(address: str) -> str:
     """Return an address, or the network of one of IPv6: a host there has as many addresses as it wants."""
-    found = plain_address(address)
-    if found is None:
+    plain = plain_address(address)
+    if plain is None:
         return address
-    return str(found if found.version == 4 else ip_network((found, 64), strict=False))
+    return str(plain if plain.version == 4 else ip_network((plain, 64), strict=False))

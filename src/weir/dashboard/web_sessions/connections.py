@@ -100,8 +100,8 @@ def headers_of(request: h11.Request) -> dict[str, str]:
 
 def cookie_in(header: str, wanted: str) -> str:
     """Return a cookie, or an empty text; a program's own cookies may have any form."""
-    for each in header.split(";"):
-        name, _, value = each.strip().partition("=")
+    for cookie in header.split(";"):
+        name, _, value = cookie.strip().partition("=")
         if name == wanted:
             return value
     return ""

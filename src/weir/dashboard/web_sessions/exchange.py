@@ -135,8 +135,8 @@ async def _pass_bytes(browser: HttpEnd, program: HttpEnd) -> None:
     try:
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for each in ways:
-            each.cancel()
+        for task in ways:
+            task.cancel()
         await asyncio.gather(*ways, return_exceptions=True)
 
 

@@ -27,34 +27,34 @@ _ADDED = [
 
 def to_program(headers: Iterable[tuple[bytes, bytes]], upgrade: bytes = b"") -> Headers:
     """Return the headers for the program, without anything that signs a person in to Weir."""
-    found: Headers = []
+    passed: Headers = []
     for name, value in headers:
         lower = name.lower()
         if lower in _NOT_SENT or lower.startswith(b"x-forwarded-"):
             continue
         if lower == b"cookie":
-            kept = [each for each in value.split(b";") if not _is_own(each)]
+            kept = [cookie for cookie in value.split(b";") if not _is_own(cookie)]
             if not kept:
                 continue
-            found.append((name, b";".join(kept).strip()))
+            passed.append((name, b";".join(kept).strip()))
             continue
-        found.append((name, value))
-    return [*found, (b"Connection", b"Upgrade"), (b"Upgrade", upgrade)] if upgrade else found
+        passed.append((name, value))
+    return [*passed, (b"Connection", b"Upgrade"), (b"Upgrade", upgrade)] if upgrade else passed
 
 
 def to_browser(headers: Iterable[tuple[bytes, bytes]], path: bytes) -> Headers:
     """Return the headers of an answer for the browser; they act below the path of the session alone."""
-    found: Headers = []
+    passed: Headers = []
     for name, value in headers:
         lower = name.lower()
         if lower == b"service-worker-allowed":
-            found.append((name, path))
+            passed.append((name, path))
         elif lower == b"set-cookie":
             if not _is_own(value):
-                found.append((name, _below(value, path)))
+                passed.append((name, _below(value, path)))
         elif lower not in _NOT_ANSWERED and not lower.startswith(b"access-control-"):
-            found.append((name, value))
-    return [*found, *_ADDED]
+            passed.append((name, value))
+    return [*passed, *_ADDED]
 
 
 def _is_own(cookie: bytes) -> bool:
@@ -63,12 +63,12 @@ def _is_own(cookie: bytes) -> bool:
 
 def _below(cookie: bytes, path: bytes) -> bytes:
     """Return a Set-Cookie header, limited to the path of the session."""
-    first, *attributes = (each.strip() for each in cookie.split(b";"))
+    first, *attributes = (part.strip() for part in cookie.split(b";"))
     kept, own_path = [first], path
-    for each in attributes:
-        name, _, value = each.partition(b"=")
+    for attribute in attributes:
+        name, _, value = attribute.partition(b"=")
         if name.strip().lower() == b"path":
             own_path = value.strip() if value.strip().startswith(path) else path
         elif name.strip().lower() != b"domain":
-            kept.append(each)
+            kept.append(attribute)
     return b"; ".join([*kept, b"Path=" + own_path])

@@ -77,9 +77,9 @@ class Allocator:
 
     # Candidates
 
-    def candidate(self, of: EquivalenceClass, at: int) -> Candidate:
+    def candidate(self, queued: EquivalenceClass, index: int) -> Candidate:
         """Return a member of a class as a candidate."""
-        return Candidate(of, at).aged(self.now_s, self.policy.aging)
+        return Candidate(queued, index).aged(self.now_s, self.policy.aging)
 
     def rules_of(self, candidate: Candidate) -> PreemptionRules:
         """Return the rights of a candidate to evict others."""
@@ -115,18 +115,18 @@ class Allocator:
 
     def unserved(self) -> Iterator[tuple[EquivalenceClass, int]]:
         """Yield each class with unplaced members, and the first of them."""
-        for of in self.cluster.waiting.values():
-            at = self._served.get(of, 0)
-            if at < len(of.members):
-                yield of, at
+        for queued in self.cluster.waiting.values():
+            index = self._served.get(queued, 0)
+            if index < len(queued.members):
+                yield queued, index
 
-    def served_of(self, of: EquivalenceClass) -> int:
+    def served_of(self, queued: EquivalenceClass) -> int:
         """Return the number of members of a class placed or nominated in this cycle."""
-        return self._served.get(of, 0)
+        return self._served.get(queued, 0)
 
     def projects_served(self) -> set[int]:
         """Return the projects with a member placed or nominated in this cycle."""
-        return {of.project for of in self._served}
+        return {queued.project for queued in self._served}
 
     def note_nominated(self, candidate: Candidate) -> None:
         """Count a workload with a nomination as served."""
@@ -153,7 +153,7 @@ def allocate(allocator: Allocator) -> Iterator[list[NodePlacement]]:
     by_runtime = allocator.policy.over_quota_order == "predicted_runtime" and cluster.runtimes.version > 0
     classes = FittingClasses(cluster, allocator.feasibility, placer, checks.headroom_milli)
     claiming, borrowing, pending = _projects(allocator, by_runtime)
-    candidates = [allocator.candidate(of, 0) for of in classes.of_projects(claiming)]
+    candidates = [allocator.candidate(queued, 0) for queued in classes.of_projects(claiming)]
     over_quota: list[Candidate] = []
     order = QueueOrder(allocator.overlay, candidates) if candidates else None
     least_block = _least_block(candidates)
@@ -171,7 +171,9 @@ def allocate(allocator: Allocator) -> Iterator[list[NodePlacement]]:
             yield placements
         order.settle(allocator.following(candidate, placements is not None))
     over_quota += [
-        allocator.candidate(of, 0) for of in classes.of_projects(borrowing) if classes.leaves_headroom(of)
+        allocator.candidate(queued, 0)
+        for queued in classes.of_projects(borrowing)
+        if classes.leaves_headroom(queued)
     ]
     peers: list[Peers] = []
     if pending is not None:
@@ -205,9 +207,9 @@ def _allocate_by_runtime(
 
     `peers` have those of projects whose quota covers none of their workloads.
     """
-    some = [*candidates, *[allocator.candidate(each.of, 0) for each in peers]]
+    some = [*candidates, *[allocator.candidate(group.of, 0) for group in peers]]
     least_block, least_milli = _least_block(some), _least_milli(some)
-    lines = [_line(allocator, each) for each in peers]
+    lines = [_line(allocator, group) for group in peers]
     order = BorrowerOrder(allocator.runtime_order, candidates, lines)
     while _may_fit(allocator, least_block, least_milli) and (candidate := order.next()) is not None:
         placements = allocator.place(candidate, in_quota=False)
@@ -220,9 +222,9 @@ def _line(allocator: Allocator, peers: Peers) -> KeyedLine:
     """Yield peers in their order, of projects with one priority that no quota covers."""
     pending = allocator.cache.pending_order
     for entry in peers.entries:
-        of = entry[3]
-        if of.project not in pending.claiming and of.project not in pending.ranked:
-            yield peers.key_of(entry), allocator.candidate(of, 0)
+        queued = entry[3]
+        if queued.project not in pending.claiming and queued.project not in pending.ranked:
+            yield peers.key_of(entry), allocator.candidate(queued, 0)
 
 
 def _may_fit(allocator: Allocator, least_block: int, least_milli: int = 0) -> bool:
@@ -265,31 +267,31 @@ class FittingClasses:
     def of_projects(self, projects: Iterable[int]) -> Iterator[EquivalenceClass]:
         """Yield the fitting classes of some projects. Only these are in the queue order."""
         for project in projects:
-            for of in self._cluster.waiting_of[project]:
-                if self.fits(of):
-                    yield of
+            for queued in self._cluster.waiting_of[project]:
+                if self.fits(queued):
+                    yield queued
 
-    def fits(self, of: EquivalenceClass) -> bool:
+    def fits(self, queued: EquivalenceClass) -> bool:
         """Return True if the shapes of a class fit, each by itself.
 
         A gang needs capacity for all its pods of each shape, an elastic workload for one pod of any of them.
         """
-        affinity = self._feasibility.affinity(of.first)
-        key = of.wants, affinity
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._fits(of, affinity)
-        return known
+        affinity = self._feasibility.affinity(queued.first)
+        key = queued.wants, affinity
+        fits = self._known.get(key)
+        if fits is None:
+            fits = self._known[key] = self._fits(queued, affinity)
+        return fits
 
-    def leaves_headroom(self, of: EquivalenceClass) -> bool:
+    def leaves_headroom(self, queued: EquivalenceClass) -> bool:
         """Return True if a workload of the class leaves the headroom free."""
-        want = 0 if of.step.choices else of.step.gpu_milli
+        want = 0 if queued.step.choices else queued.step.gpu_milli
         return not self._headroom_milli or not want or self._free_milli - want >= self._headroom_milli
 
-    def _fits(self, of: EquivalenceClass, affinity: AffinityRules) -> bool:
-        elastic = of.step.elastic
-        for shape_id in of.shapes:
-            shape, pods = self._cluster.shapes.all[shape_id], 1 if elastic else of.lack_of(shape_id)
+    def _fits(self, queued: EquivalenceClass, affinity: AffinityRules) -> bool:
+        elastic = queued.step.elastic
+        for shape_id in queued.shapes:
+            shape, pods = self._cluster.shapes.all[shape_id], 1 if elastic else queued.lack_of(shape_id)
             if shape.whole and (
                 shape.devices > self._totals.largest_free_blocks()[0]
                 or pods * shape.devices > self._free_whole
@@ -297,11 +299,11 @@ class FittingClasses:
                 fitting = 0
             else:
                 key = shape_id, affinity, pods > 1  # one pod is a quicker check than several
-                known = self._fitting.get(key)
-                if known is None:
+                cached = self._fitting.get(key)
+                if cached is None:
                     count = self._placer.capacity_for if pods > 1 else self._placer.has_capacity
-                    known = self._fitting[key] = int(count(shape, affinity))
-                fitting = known
+                    cached = self._fitting[key] = int(count(shape, affinity))
+                fitting = cached
             if (fitting >= pods) is elastic:
                 return elastic
         return not elastic

@@ -67,33 +67,33 @@ class ReservedNodes:
         for reservation in self._applying(candidate):
             for _, node, devices in placements:
                 reservation.spare[node] -= len(devices)
-        self._known = [each for each in self._known if each.job is not candidate.job]
+        self._known = [reservation for reservation in self._known if reservation.job is not candidate.job]
 
     def _applying(self, candidate: Candidate) -> list[Reservation]:
         """Return the reservations of others that bind it: none if it is preemptible or ends in time."""
         job = candidate.job
         if job.preemptible and not self._checks.in_quota(candidate):
             return []
-        others = [each for each in self._all() if each.job is not job]
+        others = [reservation for reservation in self._all() if reservation.job is not job]
         ends_s = self._cluster.changed_s + expected_runtime_s(self._cluster, job) if others else 0.0
-        return [each for each in others if ends_s > each.at_s]
+        return [reservation for reservation in others if ends_s > reservation.at_s]
 
     def _all(self) -> list[Reservation]:
         if self._known is None:
             cluster, feasibility = self._cluster, self._cache.feasibility
             late_s = self._now_s - self._policy.reserve_after
             late = [
-                of
-                for of in cluster.waiting.values()
-                if of.first.waits_since_s <= late_s
-                and self._checks.in_quota(Candidate(of, 0))
-                and feasibility.could_run(of)
-                and not (self._outages and self._outages.barring(of.first))
+                queued
+                for queued in cluster.waiting.values()
+                if queued.first.waits_since_s <= late_s
+                and self._checks.in_quota(Candidate(queued, 0))
+                and feasibility.could_run(queued)
+                and not (self._outages and self._outages.barring(queued.first))
             ]
             kept = self._cache.reserved
             if late and (kept is None or kept[0] != late):
-                found = reservations(cluster, feasibility, self._capacity, late, cluster.changed_s)
-                kept = self._cache.reserved = late, found
+                fresh = reservations(cluster, feasibility, self._capacity, late, cluster.changed_s)
+                kept = self._cache.reserved = late, fresh
             self._known = kept[1] if late and kept is not None else []
         return self._known
 
@@ -174,9 +174,9 @@ class WorkloadPlacer:
                     if node < 0:
                         return None
                     placements.append(placer.put(pod, node, affinity))
-                    known = self._cluster.nodes[node]
-                    if known is not None and known.gpu_model in left:
-                        left[known.gpu_model] -= milli
+                    node_spec = self._cluster.nodes[node]
+                    if node_spec is not None and node_spec.gpu_model in left:
+                        left[node_spec.gpu_model] -= milli
             trial.commit()
         return placements
 
@@ -234,8 +234,8 @@ class WorkloadPlacer:
         asked = job.topology
         if asked is None or asked.preferred is None:
             return False
-        of = self._feasibility.level(asked.name, asked.preferred).of
-        return len({int(of[place.node]) for place in places}) > 1
+        domain_of = self._feasibility.level(asked.name, asked.preferred).of
+        return len({int(domain_of[place.node]) for place in places}) > 1
 
 
 def _fits_one_domain(cluster: Cluster, feasibility: FeasibilityCache, job: Job) -> bool:
@@ -248,12 +248,12 @@ def _fits_one_domain(cluster: Cluster, feasibility: FeasibilityCache, job: Job) 
         return True
     affinity = feasibility.affinity(job)
     key = tuple(shape.id for shape in job.shapes), tuple(job.needed), asked, affinity
-    found = feasibility.one_domain.get(key)
-    if found is None:
+    is_possible = feasibility.one_domain.get(key)
+    if is_possible is None:
         level = feasibility.level(asked.name, asked.preferred)
         fits = np.ones(level.count, np.bool_)
         for shape, need in zip(job.shapes, job.needed, strict=True):
             pods = pods_that_fit(feasibility.empty_capacity(), shape)
             fits &= level.sums(np.where(feasibility.feasible_nodes(shape, affinity)[0], pods, 0)) >= need
-        found = feasibility.one_domain[key] = bool(fits.any())
-    return found
+        is_possible = feasibility.one_domain[key] = bool(fits.any())
+    return is_possible

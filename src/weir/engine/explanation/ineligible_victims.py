@@ -72,46 +72,46 @@ class RunningHoldings:
 
     def of(self, row: int) -> Mapping[int, ProjectHoldings]:
         """Return the holdings of a resource by project."""
-        found = self._by_row.get(row)
-        if found is None:
+        holdings = self._by_row.get(row)
+        if holdings is None:
             if self._nodes is None and not self._any_protected:
-                found = self._charged(row)
+                holdings = self._charged(row)
             else:
                 left = DisruptionAllowances(self.cluster, self.policy, self.now_s)
                 running = self.cluster.running.items()
-                found = {project: self._counted(jobs.values(), row, left) for project, jobs in running}
-            self._by_row[row] = found
-        return found
+                holdings = {project: self._counted(jobs.values(), row, left) for project, jobs in running}
+            self._by_row[row] = holdings
+        return holdings
 
     def _counted(self, jobs: Iterable[Job], row: int, left: DisruptionAllowances) -> ProjectHoldings:
         """Count the holdings of workloads.
 
         Evictable work uses up what `left` allows, so that a budget protects the work beyond its allowance.
         """
-        found = ProjectHoldings()
+        holdings = ProjectHoldings()
         for job in jobs:
-            kept, is_evictable = found.preemptible if job.preemptible else found.fixed, job.preemptible
+            kept, is_evictable = holdings.preemptible if job.preemptible else holdings.fixed, job.preemptible
             for part in self.parts(job, row, left):
                 kept.add(part)
                 is_evictable = is_evictable and part.protection is None
             if is_evictable and left.allows(job.running_pods()):
                 left.use(job.running_pods())
-        return found
+        return holdings
 
     def _charged(self, row: int) -> dict[int, ProjectHoldings]:
         """Return the holdings by the usage of quotas, without nominated capacity: its pods don't run yet."""
-        found, cluster = {project: ProjectHoldings() for project in self.cluster.running}, self.cluster
-        for project, held in found.items():
+        holdings, cluster = {project: ProjectHoldings() for project in self.cluster.running}, self.cluster
+        for project, held in holdings.items():
             fixed = held.fixed.units[Protection.FIXED] = cluster.ledger.fixed[project][row]
             held.preemptible.units[None] = cluster.ledger.allocated[project][row] - fixed
         for job in cluster.nominated.values():
-            if job.project in found:
-                kept = found[job.project].preemptible if job.preemptible else found[job.project].fixed
+            if job.project in holdings:
+                kept = holdings[job.project].preemptible if job.preemptible else holdings[job.project].fixed
                 for pod in (pod for group in job.pods for pod in group):
                     if pod.nomination is not None:
                         amounts = usage_on(cluster, pod.shape, pod.nomination[0])
                         kept.units[None if job.preemptible else Protection.FIXED] -= dict(amounts).get(row, 0)
-        return found
+        return holdings
 
     def parts(self, job: Job, row: int, left: DisruptionAllowances | None = None) -> Iterator[HeldPart]:
         """Yield the parts of a workload's amount, by their protection from every requester."""
@@ -131,8 +131,8 @@ class RunningHoldings:
 
     def units(self, pods: Iterable[Pod], row: int) -> int:
         """Return the amount that pods hold on the nodes that count."""
-        here = pods if self._nodes is None else [pod for pod in pods if self._nodes[pod.node]]
-        return sum([amount for pod in here for at, amount in pod.amounts if at == row])
+        counted = pods if self._nodes is None else [pod for pod in pods if self._nodes[pod.node]]
+        return sum([amount for pod in counted for pod_row, amount in pod.amounts if pod_row == row])
 
 
 def preemption_cycle(
@@ -142,9 +142,9 @@ def preemption_cycle(
 
     None, if the pods that are lacking would not fit without these and all eligible victims.
     """
-    found: dict[str, float] = {}
+    excluded: dict[str, float] = {}
     if not rules.job.can_preempt:
-        return found
+        return excluded
     jobs, protections = holdings.cluster.jobs, holdings.protections
     for name in rules.job.stopped_for:
         other, ends_s = jobs.get(name), cycle_ends_s(rules, name)
@@ -154,18 +154,18 @@ def preemption_cycle(
             and holdings.units(other.running_pods(), row)
             and protections.of(other, rules) is Protection.CYCLE
         ):
-            found[name] = ends_s
-    if found:
+            excluded[name] = ends_s
+    if excluded:
         columns, memory = capacity.columns.copy(), capacity.device_memory
         for running in holdings.cluster.running.values():
             for job in running.values():
-                if job.name in found or protections.of(job, rules) is None:
+                if job.name in excluded or protections.of(job, rules) is None:
                     for pod in job.running_pods():
                         columns.hold(pod.node, pod.shape, pod.devices, int(memory[pod.node]), -1)
         freed = Capacity(columns, memory)
         if any(int(pods_that_fit(freed, shape)[open_].sum()) < lack for shape, open_, lack in lacks):
-            found.clear()
-    return found
+            excluded.clear()
+    return excluded
 
 
 def ineligible_victims(
@@ -184,9 +184,9 @@ def ineligible_victims(
     budgets: Counter[str] = Counter()
     eligible = 0
     for project, held in holdings.of(row).items():
-        found = _of_project(holdings, rules, row, project, held)
-        budgets.update(found.budgets)
-        for protection, units in found.units.items():
+        amounts = _of_project(holdings, rules, row, project, held)
+        budgets.update(amounts.budgets)
+        for protection, units in amounts.units.items():
             if protection is None:
                 eligible += units
             elif units:
@@ -202,41 +202,41 @@ def _of_project(
 ) -> HeldAmounts:
     """Return the amounts of a project by their protection from a requester, without its own."""
     cluster, requester = holdings.cluster, rules.job
-    running, found = cluster.running[project], HeldAmounts()
+    running, amounts = cluster.running[project], HeldAmounts()
     if project == requester.project:
         for job in running.values():
             if job is not requester:
-                _add(found, holdings, rules, row, job)
-        return found
-    found.units.update(held.fixed.units)
-    found.budgets.update(held.fixed.budgets)
+                _add(amounts, holdings, rules, row, job)
+        return amounts
+    amounts.units.update(held.fixed.units)
+    amounts.budgets.update(held.fixed.budgets)
     protection = of_queue(rules, cluster.ledger.path[project])
     if protection is not None:
-        found.units[protection] += sum(held.preemptible.units.values())
+        amounts.units[protection] += sum(held.preemptible.units.values())
         for job in cluster.unprotected.values():
             if job.project == project:  # idle work, which every requester may evict
-                found.units[protection] -= holdings.units(job.running_pods(), row)
-                _add(found, holdings, rules, row, job)
-        return found
-    found.units.update(held.preemptible.units)
-    found.budgets.update(held.preemptible.budgets)
+                amounts.units[protection] -= holdings.units(job.running_pods(), row)
+                _add(amounts, holdings, rules, row, job)
+        return amounts
+    amounts.units.update(held.preemptible.units)
+    amounts.budgets.update(held.preemptible.budgets)
     for name in requester.stopped_for:
         if name in running and cycle_ends_s(rules, name) is not None:
             for part in holdings.parts(running[name], row):
                 if part.protection is None:
-                    found.units[None] -= part.units
-                    found.units[Protection.CYCLE] += part.units
-    return found
+                    amounts.units[None] -= part.units
+                    amounts.units[Protection.CYCLE] += part.units
+    return amounts
 
 
-def _add(found: HeldAmounts, holdings: RunningHoldings, rules: PreemptionRules, row: int, job: Job) -> None:
+def _add(amounts: HeldAmounts, holdings: RunningHoldings, rules: PreemptionRules, row: int, job: Job) -> None:
     """Add the amounts of a workload by their protection from a requester."""
     if job.preemptible and rules.rule_for(job) is None:
-        found.units[of_queue(rules, job.path)] += holdings.units(job.running_pods(), row)
+        amounts.units[of_queue(rules, job.path)] += holdings.units(job.running_pods(), row)
         return
     in_cycle = cycle_ends_s(rules, job.name) is not None
     for part in holdings.parts(job, row):
-        found.add(
+        amounts.add(
             part._replace(protection=Protection.CYCLE) if in_cycle and part.protection is None else part
         )
 

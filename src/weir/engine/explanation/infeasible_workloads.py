@@ -39,18 +39,18 @@ class BestDomain(NamedTuple):
 def infeasible(allocator: Allocator, candidate: Candidate) -> Reason | None:
     """Return why the nodes could never take a workload; None if they may."""
     cluster, feasibility = allocator.cluster, allocator.feasibility
-    job, topology, known = candidate.job, candidate.job.topology, feasibility.infeasible
-    if topology is not None and (what := missing_topology(cluster.topologies, topology)) is not None:
-        sentence = f"it has to share one domain by {what}, which doesn't exist"
+    job, topology, reasons = candidate.job, candidate.job.topology, feasibility.infeasible
+    if topology is not None and (missing := missing_topology(cluster.topologies, topology)) is not None:
+        sentence = f"it has to share one domain by {missing}, which doesn't exist"
         numbers: dict[str, object] = {"topology": topology.name, "known": sorted(cluster.topologies)}
         return Reason(ReasonCode.NO_NODE_MATCHES, sentence, numbers)
     affinity = feasibility.affinity(job)
     names = tuple([group.name for group in job.spec.groups])
     key = (candidate.of.gang, tuple(candidate.lacks), names, topology, affinity)
-    if key not in known:
+    if key not in reasons:
         reason = _no_node(cluster, candidate, affinity)
-        known[key] = reason or _infeasible_gang(allocator, job, affinity)
-    return known[key]
+        reasons[key] = reason or _infeasible_gang(allocator, job, affinity)
+    return reasons[key]
 
 
 def _no_node(cluster: Cluster, candidate: Candidate, affinity: AffinityRules) -> Reason | None:
@@ -103,8 +103,8 @@ def best_domain(
         total += np.minimum(level.sums(np.where(mask, pods_that_fit(capacity, shape), 0)), need)
     if not level.count:
         return BestDomain("", 0)
-    at = int(total.argmax())
-    return BestDomain(domain_name(allocator.cluster, level, at), int(total[at]))
+    domain = int(total.argmax())
+    return BestDomain(domain_name(allocator.cluster, level, domain), int(total[domain]))
 
 
 def domain_name(cluster: Cluster, level: TopologyLevel, domain: int) -> str:

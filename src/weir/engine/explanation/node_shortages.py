@@ -71,11 +71,11 @@ def _by_resource(allocator: Allocator, shape: RequestShape, full: Ints) -> dict[
     free, names = allocator.capacity.columns.free, allocator.cluster.rows.names
     nodes: dict[str, Ints] = {}
 
-    def note(what: str, short: Bools) -> None:
+    def note(resource: str, short: Bools) -> None:
         nonlocal full
         if short.any():
-            before = nodes.get(what)
-            nodes[what] = full[short] if before is None else np.concatenate([before, full[short]])
+            before = nodes.get(resource)
+            nodes[resource] = full[short] if before is None else np.concatenate([before, full[short]])
             full = full[~short]
 
     for row, amount in shape.needs:
@@ -142,43 +142,45 @@ class PodRuleShortages:
             columns.marks = now
 
 
-def shortage_of(cluster: Cluster, capacity: Capacity, found: Sequence[NodeShortages]) -> Shortage:
+def shortage_of(cluster: Cluster, capacity: Capacity, by_shape: Sequence[NodeShortages]) -> Shortage:
     """Return the shortage of the shapes of one workload, in words; of most nodes first."""
-    rules = {rule for shortages in found for rule in shortages.rules}
-    nodes_by = _nodes_by_shortage(found)
-    short = Counter({what: len(nodes) for what, nodes in nodes_by.items()})
+    rules = {rule for shortages in by_shape for rule in shortages.rules}
+    nodes_by = _nodes_by_shortage(by_shape)
+    short = Counter({resource: len(nodes) for resource, nodes in nodes_by.items()})
     total = len(set().union(*nodes_by.values()))
     if not total:
         sentence = "no node has capacity"
     elif total == 1:
-        shape, what, node = next(
-            (shortages.shape, what, int(nodes[0]))
-            for shortages in found
-            for what, nodes in shortages.nodes.items()
+        shape, resource, node = next(
+            (shortages.shape, resource, int(nodes[0]))
+            for shortages in by_shape
+            for resource, nodes in shortages.nodes.items()
         )
-        sentence = _on_node(cluster, capacity, shape, node, what)
+        sentence = _on_node(cluster, capacity, shape, node, resource)
     else:
         parts = [
-            f"{nodes} {_predicate(what, rules, plural=nodes > 1)}"
-            f"{taint_phrase(what, (cluster.nodes[node] for node in nodes_by[what]))}"
-            for what, nodes in sorted(short.items(), key=lambda item: (-item[1], item[0]))
+            f"{nodes} {_predicate(resource, rules, plural=nodes > 1)}"
+            f"{taint_phrase(resource, (cluster.nodes[node] for node in nodes_by[resource]))}"
+            for resource, nodes in sorted(short.items(), key=lambda item: (-item[1], item[0]))
         ]
-        in_pieces = _in_pieces(capacity, found) if GPU in short else ""
+        in_pieces = _in_pieces(capacity, by_shape) if GPU in short else ""
         sentence = f"{total} matching nodes can't take another pod: {', '.join(parts)}{in_pieces}"
     helped = [
-        what
-        for what, _ in short.most_common()
-        if what not in rules and not what.startswith((HOST_PORT_PREFIX, ATTACHED_PREFIX))
+        resource
+        for resource, _ in short.most_common()
+        if resource not in rules and not resource.startswith((HOST_PORT_PREFIX, ATTACHED_PREFIX))
     ]
-    return Shortage(tuple([each.fitting for each in found]), dict(short), sentence, tuple(helped))
+    return Shortage(
+        tuple([shortages.fitting for shortages in by_shape]), dict(short), sentence, tuple(helped)
+    )
 
 
-def _nodes_by_shortage(found: Sequence[NodeShortages]) -> dict[str, set[int]]:
+def _nodes_by_shortage(by_shape: Sequence[NodeShortages]) -> dict[str, set[int]]:
     """Return the nodes by their shortage; a node counts once for all groups of a gang."""
     nodes_by: dict[str, set[int]] = {}
-    for shortages in found:
-        for what, nodes in shortages.nodes.items():
-            nodes_by.setdefault(what, set()).update(nodes.tolist())
+    for shortages in by_shape:
+        for resource, nodes in shortages.nodes.items():
+            nodes_by.setdefault(resource, set()).update(nodes.tolist())
     return nodes_by
 
 
@@ -205,13 +207,13 @@ def _on_node(cluster: Cluster, capacity: Capacity, shape: RequestShape, node: in
     return f"{name} has {free} free, and a pod asks for {written(resource, amount)}"
 
 
-def _in_pieces(capacity: Capacity, found: Sequence[NodeShortages]) -> str:
+def _in_pieces(capacity: Capacity, by_shape: Sequence[NodeShortages]) -> str:
     """Return how many GPUs are free on nodes that each have too few of them; empty if none is."""
-    among = [shortages for shortages in found if shortages.nodes]
+    among = [shortages for shortages in by_shape if shortages.nodes]
     shape = among[0].shape
-    if len({each.shape.id for each in among}) > 1 or not shape.whole:
+    if len({shortages.shape.id for shortages in among}) > 1 or not shape.whole:
         return ""
-    nodes = np.unique(np.concatenate([nodes for each in among for nodes in each.nodes.values()]))
+    nodes = np.unique(np.concatenate([nodes for shortages in among for nodes in shortages.nodes.values()]))
     free = capacity.whole[nodes]
     free = free[free < shape.devices]
     count, most = int(free.sum()), int(free.max(initial=0))
@@ -221,23 +223,23 @@ def _in_pieces(capacity: Capacity, found: Sequence[NodeShortages]) -> str:
     return f" ({count} {are} free in pieces, at most {most} on one node, and a pod asks for {shape.devices})"
 
 
-def _predicate(what: str, rules: Collection[str], *, plural: bool) -> str:
+def _predicate(resource: str, rules: Collection[str], *, plural: bool) -> str:
     have = "have" if plural else "has"
-    if what in rules:
-        return f"{'are' if plural else 'is'} excluded by {what}"
-    if what.startswith(HOST_PORT_PREFIX):
-        return f"{have} {port_phrase(what)} in use"
-    if what.startswith(ATTACHED_PREFIX):
+    if resource in rules:
+        return f"{'are' if plural else 'is'} excluded by {resource}"
+    if resource.startswith(HOST_PORT_PREFIX):
+        return f"{have} {port_phrase(resource)} in use"
+    if resource.startswith(ATTACHED_PREFIX):
         attach = "attach" if plural else "attaches"
-        return f"{attach} no more volumes of {what.removeprefix(ATTACHED_PREFIX)}"
-    if what.startswith(CLAIMS_PREFIX):
-        return f"{have} no free devices for {claim_phrase(what)}"
-    return f"{have} {_TOO_LITTLE.get(what, f'too little free {what}')}"
+        return f"{attach} no more volumes of {resource.removeprefix(ATTACHED_PREFIX)}"
+    if resource.startswith(CLAIMS_PREFIX):
+        return f"{have} no free devices for {claim_phrase(resource)}"
+    return f"{have} {_TOO_LITTLE.get(resource, f'too little free {resource}')}"
 
 
 def port_phrase(resource: str) -> str:
     """Return a port of a node in words: `host port 8080`, `host port 53/UDP`."""
     protocol, _, port = resource.removeprefix(HOST_PORT_PREFIX).partition("/")
     number, _, address = port.partition("/")
-    of = "" if protocol == "TCP" else f"/{protocol}"
-    return f"host port {number}{of}{f' at {address}' if address else ''}"
+    suffix = "" if protocol == "TCP" else f"/{protocol}"
+    return f"host port {number}{suffix}{f' at {address}' if address else ''}"

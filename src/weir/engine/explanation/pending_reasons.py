@@ -49,9 +49,9 @@ class PendingReasonFinder:
         reason = self._of_work_not_ready(job)
         if reason is not None:
             return reason
-        of = job.waiting
-        assert of is not None
-        return self._sentences.reason_of(self._refusals.of_member(of, of.position_of(job)))
+        queued = job.waiting
+        assert queued is not None
+        return self._sentences.reason_of(self._refusals.of_member(queued, queued.position_of(job)))
 
     # Workloads that aren't ready, or whose capacity isn't free yet
 
@@ -75,11 +75,11 @@ class PendingReasonFinder:
         nominated = [pod for group in job.pods for pod in group if pod.nomination is not None]
         nodes = sorted({pod.nomination[0] for pod in nominated if pod.nomination is not None})
         if job.blocked_since_s is not None:
-            names = names_phrase([self._cluster.node_names[at] for at in nodes])
+            names = names_phrase([self._cluster.node_names[node] for node in nodes])
             sentence = f"the capacity freed for it on {names} isn't available: it gets another place soon"
             return Reason(ReasonCode.WAITING_FOR_EVICTION, sentence, {"blocked_since_s": job.blocked_since_s})
-        there = (pod for at in nodes for pod in self._cluster.pods_on[at])
-        waiting_for = sorted({pod.job.name for pod in there if pod.phase is Phase.STOPPING})
+        pods = (pod for node in nodes for pod in self._cluster.pods_on[node])
+        waiting_for = sorted({pod.job.name for pod in pods if pod.phase is Phase.STOPPING})
         absent = sum(pod.phase is Phase.ABSENT for pod in nominated)
         if absent and not waiting_for:
             those = "a pod of it, which doesn't" if absent == 1 else f"{absent} pods of it, which don't"
@@ -97,11 +97,11 @@ class PendingReasonFinder:
 def _not_ready(job: Job) -> Reason:
     """Return the reason of a gang with too few pods, with the group if one is short."""
     named = ""
-    there = [group.count - absent for group, absent in zip(job.spec.groups, job.absent, strict=True)]
-    have, need = sum(there), sum(job.needed)
+    existing = [group.count - absent for group, absent in zip(job.spec.groups, job.absent, strict=True)]
+    have, need = sum(existing), sum(job.needed)
     if have >= need:
-        at = next(at for at, exist in enumerate(there) if exist < job.needed[at])
-        have, need, named = there[at], job.needed[at], group_phrase(job, job.spec.groups[at].name)
+        index = next(index for index, exist in enumerate(existing) if exist < job.needed[index])
+        have, need, named = existing[index], job.needed[index], group_phrase(job, job.spec.groups[index].name)
     return Reason(
         ReasonCode.NOT_READY, f"{have} of {need} pods{named} exist", {"exist": have, "needed": need}
     )
@@ -120,8 +120,8 @@ def person_limit_reason(job: Job, usage: PersonUsage) -> Reason:
             _numbers(job, GPUS, want, usage.milli, limits.gpus_milli),
         )
     ahead = list(usage.admitted.values())
-    milli = usage.milli + sum([whole_milli(each) for each in ahead])
-    sessions = usage.sessions + sum([each.type is WorkloadType.BUILD for each in ahead])
+    milli = usage.milli + sum([whole_milli(other) for other in ahead])
+    sessions = usage.sessions + sum([other.type is WorkloadType.BUILD for other in ahead])
     if limits.running and usage.running + len(ahead) >= limits.running:
         most = f"{limits.running} workload" + ("" if limits.running == 1 else "s")
         numbers = _numbers(job, RUNNING, 1, usage.running, limits.running)
@@ -140,7 +140,7 @@ def person_limit_reason(job: Job, usage: PersonUsage) -> Reason:
             rest = f"{written('gpu', milli)} are taken, and this asks for {written('gpu', want)}"
         sentence = f"{whose.format(written('gpu', most_milli) + ' GPUs')}, {rest}"
     running = usage.in_use(str(numbers["limit"]))
-    ahead_names = sorted(each.name for each in ahead)
+    ahead_names = sorted(other.name for other in ahead)
     numbers |= {"in_use": tuple(running), "ahead": tuple(ahead_names)}
     if running:
         end = "the end of" if len(running) == 1 else "an end among"

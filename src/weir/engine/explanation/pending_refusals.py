@@ -111,12 +111,12 @@ class CapacityRefusals:
                 ]
                 return shortage_of(allocator.cluster, allocator.capacity, short)
         key = candidate.of.wants, affinity
-        found = self._shortages.get(key)
-        if found is None:
+        shortage = self._shortages.get(key)
+        if shortage is None:
             short = [node_shortages(allocator, shape, affinity) for shape, _ in needs]
-            found = shortage_of(allocator.cluster, allocator.capacity, short)
-            found = self._shortages[key] = shared(self.table.shortages, key, found)
-        return found
+            shortage = shortage_of(allocator.cluster, allocator.capacity, short)
+            shortage = self._shortages[key] = shared(self.table.shortages, key, shortage)
+        return shortage
 
     def _holdings(self, candidate: Candidate, row: int) -> RunningHoldings:
         """Return the amount of a resource that running work holds on the nodes that a candidate may use."""
@@ -126,11 +126,11 @@ class CapacityRefusals:
             usable |= matching[: len(usable)]
         nodes = None if usable[cluster.capacity[row] > 0].all() else usable
         key = b"" if nodes is None else nodes.tobytes()
-        found = self._holdings_on.get(key)
-        if found is None:
+        holdings = self._holdings_on.get(key)
+        if holdings is None:
             policy, now_s = self.allocator.policy, self.allocator.now_s
-            found = self._holdings_on[key] = RunningHoldings(cluster, policy, now_s, nodes)
-        return found
+            holdings = self._holdings_on[key] = RunningHoldings(cluster, policy, now_s, nodes)
+        return holdings
 
     # Short of capacity
 
@@ -153,8 +153,8 @@ class CapacityRefusals:
                 return PreemptionCycle(partners)
         shortfall = quota_shortfall(allocator, rules)
         end = allocator.cache.preemption.search_end(allocator.cluster, (candidate.of, candidate.at))
-        found = ineligible_victims(holdings, rules, resource, shortfall, end)
-        return found or NoClaim(may_preempt=True, shortfall=shortfall)
+        victims = ineligible_victims(holdings, rules, resource, shortfall, end)
+        return victims or NoClaim(may_preempt=True, shortfall=shortfall)
 
     # Free capacity that it may not use
 
@@ -177,13 +177,15 @@ class CapacityRefusals:
 
     def _headroom(self, want: int) -> QuotaRefusal | None:
         """Return the headroom refusal of these devices for work over quota; None if enough stays free."""
-        found = self.allocator.checks.headroom_refusal(want, self.allocator.capacity)
-        return None if found is None else shared(self.table.headrooms, want, found)
+        refusal = self.allocator.checks.headroom_refusal(want, self.allocator.capacity)
+        return None if refusal is None else shared(self.table.headrooms, want, refusal)
 
 
 def _outage_refusal(allocator: Allocator, job: Job, barring: Sequence[NodeOutage]) -> OutageRefusal:
     """Return the outage after which a workload may start."""
-    first = min(barring, key=lambda each: (each.outage.until_s or INFINITE, each.outage.from_s))
+    first = min(
+        barring, key=lambda node_outage: (node_outage.outage.until_s or INFINITE, node_outage.outage.from_s)
+    )
     return OutageRefusal(
         allocator.cluster.node_names[first.node],
         first.outage,
@@ -225,9 +227,9 @@ def no_claim(allocator: Allocator, rules: PreemptionRules) -> NoClaim | OlderCla
     older = _older_claims(allocator.feasibility, candidate) if covers else []
     if not older:
         return NoClaim(may_preempt=True, shortfall=quota_shortfall(allocator, rules))
-    steps = [each.waiting.step.request for each in older if each.waiting is not None]
+    steps = [other.waiting.step.request for other in older if other.waiting is not None]
     claimed = sum(amount for request in steps for row, amount in request if row == GPU_ROW)
-    return OlderClaims(job.project, tuple([each.name for each in older]), claimed)
+    return OlderClaims(job.project, tuple([other.name for other in older]), claimed)
 
 
 def quota_shortfall(allocator: Allocator, rules: PreemptionRules) -> QuotaShortfall | None:
@@ -270,10 +272,10 @@ def _older_claims(feasibility: FeasibilityCache, candidate: Candidate) -> list[J
     """Return the workloads that claim the project's quota before a candidate, in the order of the project."""
     own = candidate.of.line_key(candidate.at)
     claims = [
-        (of.line_key(at), of.members[at][2])
-        for of, count in feasibility.owners(candidate.job.project).items()
-        for at in range(count)
-        if of.line_key(at) < own
+        (queued.line_key(index), queued.members[index][2])
+        for queued, count in feasibility.owners(candidate.job.project).items()
+        for index in range(count)
+        if queued.line_key(index) < own
     ]
     return [job for _, job in sorted(claims, key=lambda claim: claim[0])]
 
@@ -304,21 +306,21 @@ class PendingRefusals:
         """Return True if the cluster hasn't changed since."""
         return self._changes == self._cluster.changes
 
-    def of_class(self, of: EquivalenceClass) -> PendingRefusal:
+    def of_class(self, queued: EquivalenceClass) -> PendingRefusal:
         """Return the refusal of the oldest workload of a class."""
-        refusal = self._of_class.get(of)
+        refusal = self._of_class.get(queued)
         if refusal is None:
             table = self._opened().table
-            kept = table.of[of] = self._checked(of, 0, table.of.get(of))
+            kept = table.of[queued] = self._checked(queued, 0, table.of.get(queued))
             refusal = self._opened().refusal(kept)
             if refusal == kept.refusal:
                 refusal = kept.refusal  # an equal refusal is kept, with its reason
-            self._of_class[of] = kept.refusal = refusal
+            self._of_class[queued] = kept.refusal = refusal
         return refusal
 
-    def of_member(self, of: EquivalenceClass, at: int) -> PendingRefusal:
+    def of_member(self, queued: EquivalenceClass, index: int) -> PendingRefusal:
         """Return the refusal of one workload of a class."""
-        return self._opened().refusal(self._checked(of, at)) if at else self.of_class(of)
+        return self._opened().refusal(self._checked(queued, index)) if index else self.of_class(queued)
 
     def _opened(self) -> CapacityRefusals:
         """Return the checks of this state. Refusals of a plan with actions aren't kept: it may fail."""
@@ -338,15 +340,19 @@ class PendingRefusals:
         if version is None:
             ledger = self._cluster.ledger
             path = ledger.path[project]
-            read = [at for at in path if at == project or ledger.bounded[at] or ledger.limited[at]]
-            version = self._usage[project] = sum([ledger.touched[at] for at in read])
+            read = [
+                queue for queue in path if queue == project or ledger.bounded[queue] or ledger.limited[queue]
+            ]
+            version = self._usage[project] = sum([ledger.touched[queue] for queue in read])
         return version
 
-    def _checked(self, of: EquivalenceClass, at: int, before: KeptRefusal | None = None) -> KeptRefusal:
+    def _checked(
+        self, queued: EquivalenceClass, index: int, before: KeptRefusal | None = None
+    ) -> KeptRefusal:
         """Return the checks of a workload that don't ask for free capacity; those of before if they hold."""
-        job, usage = of.members[at][2], self._usage_version(of.project)
+        job, usage = queued.members[index][2], self._usage_version(queued.project)
         is_same = before is not None and before.candidate.job is job
-        candidate = before.candidate if before is not None and is_same else Candidate(of, at)
+        candidate = before.candidate if before is not None and is_same else Candidate(queued, index)
         by_budgets = job.spec.lapsed or job.spec.protected  # disruption budgets change the quota check
         if before is not None and is_same and before.usage == usage and not by_budgets:
             return before

@@ -99,32 +99,32 @@ class RequestLine:
                 if not peers.entries:
                     del self._peers[key]
             if project in self.classes:
-                known = {entry[2]: key for key, entry in before}
-                self._entered[project] = self._enter(project, order, served_of, known)
+                previous = {entry[2]: key for key, entry in before}
+                self._entered[project] = self._enter(project, order, served_of, previous)
         self.stale.clear()
         return self._peers.values()
 
     def _predict(self, cluster: Cluster, order: RuntimeOrder) -> None:
         """Update the predictions, or forget all entries if peers may no longer have one in common."""
         learned, usable_classes = cluster.runtimes.version, cluster.runtimes.usable_classes
-        known = learned == self._learned or all(peers.predict(order) for peers in self._peers.values())
-        if usable_classes != self._usable_classes or not known:
+        are_current = learned == self._learned or all(peers.predict(order) for peers in self._peers.values())
+        if usable_classes != self._usable_classes or not are_current:
             self._peers.clear()
             self._entered.clear()
             self.stale = set(self.classes)
         self._learned, self._usable_classes = learned, usable_classes
 
     def _enter(
-        self, project: int, order: RuntimeOrder, served_of: ServedOf, known: dict[str, PeerKey]
+        self, project: int, order: RuntimeOrder, served_of: ServedOf, previous: dict[str, PeerKey]
     ) -> list[tuple[PeerKey, Entry]]:
-        """Enter the classes of a project; `known` are the peers of entries before, by name."""
+        """Enter the classes of a project; `previous` are the peers of entries before, by name."""
         entered = []
-        for of in self.classes[project]:
-            at = served_of(of)
-            if at < len(of.members):
-                submitted_s, name, job = of.members[at]
-                entry = order.share_term(project, of.step.request), submitted_s, name, of, at
-                peers = self._peers_of(job, order, known.get(name))
+        for queued in self.classes[project]:
+            index = served_of(queued)
+            if index < len(queued.members):
+                submitted_s, name, job = queued.members[index]
+                entry = order.share_term(project, queued.step.request), submitted_s, name, queued, index
+                peers = self._peers_of(job, order, previous.get(name))
                 insort(peers.entries, entry)
                 entered.append((peers.key, entry))
         return entered
@@ -135,10 +135,10 @@ class RequestLine:
         runtime = order.runtime_term(job.like, job.ran_s)  # also finds the samples, which the next line reads
         like = job.like.names[0] if job.like.ended is None else job.like.ended
         key = job.devices_milli, job.is_elastic, like, job.ran_s
-        found = self._peers.get(key)
-        if found is None:
-            found = self._peers[key] = Peers(key, job.like, job.ran_s, runtime, order.size_term(job))
-        return found
+        peers = self._peers.get(key)
+        if peers is None:
+            peers = self._peers[key] = Peers(key, job.like, job.ran_s, runtime, order.size_term(job))
+        return peers
 
 
 class PendingOrder:
@@ -164,10 +164,10 @@ class PendingOrder:
         }
         copy.claiming, copy.ranked = self.claiming.copy(), self.ranked.copy()
         copy._lines_of, copy._touched, copy._shared = (self._lines_of.copy(), self._touched[:], self._shared)
-        ours, theirs = self._cluster.waiting_of, branched.waiting_of
+        own, theirs = self._cluster.waiting_of, branched.waiting_of
         if copy._touched:
-            for project in ours.keys() | theirs.keys():
-                if ours.get(project) is not theirs.get(project):
+            for project in own.keys() | theirs.keys():
+                if own.get(project) is not theirs.get(project):
                     copy._touched[project] = _UNKNOWN
         return copy
 
@@ -221,7 +221,7 @@ class PendingOrder:
             self._lines_of[project] = set(now)
         _set(self.claiming, project, bool(now and self._feasibility.owners(project)))
         several = classes is not None and len(classes) > 1
-        priorities = {of.first.priority for of in classes or ()} if several else ()
+        priorities = {queued.first.priority for queued in classes or ()} if several else ()
         _set(self.ranked, project, len(priorities) > 1 or bool(now and self._policy.aging))
 
     def _leave(self, key: LineKey, project: int) -> None:
@@ -234,10 +234,10 @@ class PendingOrder:
                 del self.lines[key[0][1]]
 
     def _by_line(self, classes: Iterable[EquivalenceClass]) -> dict[LineKey, list[EquivalenceClass]]:
-        found: dict[LineKey, list[EquivalenceClass]] = {}
-        for of in classes:
-            found.setdefault((of.wants, self._feasibility.affinity(of.first)), []).append(of)
-        return found
+        by_line: dict[LineKey, list[EquivalenceClass]] = {}
+        for queued in classes:
+            by_line.setdefault((queued.wants, self._feasibility.affinity(queued.first)), []).append(queued)
+        return by_line
 
 
 def _changed(now: Versions, before: Versions) -> list[int]:

@@ -28,12 +28,12 @@ class Candidate:
     )
 
     def __init__(
-        self, of: EquivalenceClass, at: int, placed: list[int] | None = None, choice: int = 0
+        self, queued: EquivalenceClass, index: int, placed: list[int] | None = None, choice: int = 0
     ) -> None:
-        job = of.members[at][2]
-        step = of.step if placed is None and not choice else NextStep(job, placed or job.placed, choice)
-        self.of = of
-        self.at = at
+        job = queued.members[index][2]
+        step = queued.step if placed is None and not choice else NextStep(job, placed or job.placed, choice)
+        self.of = queued
+        self.at = index
         self.job = job
         self.again = placed is not None
         self.placed = job.placed if placed is None else placed
@@ -43,7 +43,7 @@ class Candidate:
         self.request = step.request
         self.gpu_milli = step.gpu_milli
         self.line_key = (
-            of.line_key(at)
+            queued.line_key(index)
             if placed is None
             else (-float(job.priority), step.standing, job.submitted_s, job.name)
         )
@@ -60,13 +60,13 @@ class Candidate:
     def lacking(self) -> list[tuple[str, RequestShape, int]]:
         """Return the groups that lack pods: name, shape and number."""
         groups, shapes = self.job.spec.groups, self.job.shapes
-        return [(groups[at].name, shapes[at], lack) for at, lack in enumerate(self.lacks) if lack]
+        return [(groups[group].name, shapes[group], lack) for group, lack in enumerate(self.lacks) if lack]
 
     def grown(self) -> "Candidate | None":
         """Return the workload's next elastic pod after it was served; None without one."""
         if not self.job.is_elastic:
             return None
-        placed = [have + more for have, more in zip(self.placed, self.lacks, strict=True)]
+        placed = [have + lack for have, lack in zip(self.placed, self.lacks, strict=True)]
         if all(have >= most for have, most in zip(placed, self.job.most(), strict=True)):
             return None
         return Candidate(self.of, self.at, placed)

@@ -79,8 +79,8 @@ class BorrowerOrder:
         self._behind: dict[int, list[Candidate]] = {}  # candidates of lower priority, by project
         self._new: list[Candidate] = []
         candidates = list(candidates)
-        for each in candidates:
-            project, rank = each.job.project, each.line_key[0]
+        for candidate in candidates:
+            project, rank = candidate.job.project, candidate.line_key[0]
             if rank < self._level.get(project, rank + 1):
                 self._level[project] = rank
         self.add(candidates)
@@ -89,13 +89,13 @@ class BorrowerOrder:
 
     def add(self, candidates: Iterable[Candidate]) -> None:
         """Add candidates, behind those of their project with a higher priority."""
-        for each in candidates:
-            project, rank = each.job.project, each.line_key[0]
+        for candidate in candidates:
+            project, rank = candidate.job.project, candidate.line_key[0]
             if rank > self._level.get(project, rank):
-                self._behind.setdefault(project, []).append(each)
+                self._behind.setdefault(project, []).append(candidate)
             else:
                 self._in_line[project] += 1
-                self._new.append(each)
+                self._new.append(candidate)
 
     def next(self) -> Candidate | None:
         """Remove and return the first candidate; None without any."""
@@ -110,7 +110,7 @@ class BorrowerOrder:
         self.add(followers)
         project = candidate.job.project
         if not self._in_line[project] and (behind := self._behind.pop(project, None)):
-            self._level[project] = min(each.line_key[0] for each in behind)
+            self._level[project] = min(other.line_key[0] for other in behind)
             self.add(behind)
 
     def _push_next(self, line: KeyedLine) -> None:
@@ -123,19 +123,19 @@ class BorrowerOrder:
             self._count += 1
 
     def _pop(self) -> Candidate:
-        for each in self._new:
-            heappush(self._heap, (self._order.key_of(each), self._count, each, None))
+        for added in self._new:
+            heappush(self._heap, (self._order.key_of(added), self._count, added, None))
             self._count += 1
         self._new = []
         charged = self._order.overlay.charged  # keys of these projects may have risen since
         while True:
-            key, at, candidate, line = self._heap[0]
+            key, number, candidate, line = self._heap[0]
             now = self._order.key_of(candidate) if candidate.job.project in charged else key
             if now <= key:
                 heappop(self._heap)
                 if line is not None:
                     self._push_next(line)
                 return candidate
-            heapreplace(self._heap, (now, at, candidate, None))
+            heapreplace(self._heap, (now, number, candidate, None))
             if line is not None:
                 self._push_next(line)

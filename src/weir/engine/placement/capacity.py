@@ -31,10 +31,10 @@ class NodeStateIds:
 
     __slots__ = ("generation", "log_position", "of", "table")
 
-    def __init__(self, table: object, generation: int, of: Ints, log_position: int) -> None:
+    def __init__(self, table: object, generation: int, ids: Ints, log_position: int) -> None:
         self.table = table
         self.generation = generation
-        self.of = of
+        self.of = ids
         self.log_position = log_position
 
     def moved_to(self, log_position: int) -> "NodeStateIds":
@@ -129,23 +129,23 @@ class Capacity:
         """Return a copy that follows another cluster, with the log from a position on."""
         copy = Capacity(self.columns.copy(), self.device_memory)
         copy.log = self.log[start:]
-        if (known := self.state_ids) is not None:
-            copy.state_ids = known.moved_to(known.log_position - start)
+        if (ids := self.state_ids) is not None:
+            copy.state_ids = ids.moved_to(ids.log_position - start)
         return copy
 
     def after_releases(self, cluster: Cluster) -> "Capacity":
         """Return the capacity after every stopping pod is gone."""
         columns = self.columns.copy()
         if cluster.releasing_on:
-            at = np.fromiter(cluster.releasing_on, np.intp, len(cluster.releasing_on))
-            columns.free[:, at] += cluster.releasing.free[:, at]
-            columns.share[at] += cluster.releasing.share[at]
-            columns.memory[at] += cluster.releasing.memory[at]
-            columns.marks[:, at] += cluster.releasing.marks[:, at]
+            nodes = np.fromiter(cluster.releasing_on, np.intp, len(cluster.releasing_on))
+            columns.free[:, nodes] += cluster.releasing.free[:, nodes]
+            columns.share[nodes] += cluster.releasing.share[nodes]
+            columns.memory[nodes] += cluster.releasing.memory[nodes]
+            columns.marks[:, nodes] += cluster.releasing.marks[:, nodes]
         after = Capacity(columns, self.device_memory)
-        if (known := self.state_ids) is not None:  # only nodes with stopping pods differ from this capacity
-            after.log += [*self.log[known.log_position :], *cluster.releasing_on]
-            after.state_ids = known.moved_to(0)
+        if (ids := self.state_ids) is not None:  # only nodes with stopping pods differ from this capacity
+            after.log += [*self.log[ids.log_position :], *cluster.releasing_on]
+            after.state_ids = ids.moved_to(0)
         return after
 
     def refresh(self, cluster: Cluster, nodes: Sequence[int]) -> None:
@@ -154,13 +154,13 @@ class Capacity:
             for node in nodes:
                 self._refresh_one(cluster, node)
             return
-        at = np.array(nodes, np.int64)
-        self.columns.copy_nodes(cluster.free_capacity, at)
-        idle = idle_devices(self.columns.share[at])
+        indices = np.array(nodes, np.int64)
+        self.columns.copy_nodes(cluster.free_capacity, indices)
+        idle = idle_devices(self.columns.share[indices])
         if self._totals is not None:
             for node, whole in zip(nodes, idle.tolist(), strict=True):
                 self._totals.update(node, self.columns.free.item(GPU_ROW, node), self.whole.item(node), whole)
-        self.whole[at] = idle
+        self.whole[indices] = idle
         self.log.extend(nodes)
 
     def _refresh_one(self, cluster: Cluster, node: int) -> None:

@@ -32,10 +32,10 @@ def feasible_nodes(
     """
     size = cluster.free_capacity.free.shape[1]
     mask, preference = np.zeros(size, np.bool_), np.zeros(size, np.int64)
-    for at, node in enumerate(cluster.nodes):
+    for index, node in enumerate(cluster.nodes):
         if node is not None and refused_by(node, request, affinity) is None:
-            mask[at] = True
-            preference[at] = _preference(node, request.rules, affinity)
+            mask[index] = True
+            preference[index] = _preference(node, request.rules, affinity)
     return mask, preference
 
 
@@ -155,10 +155,10 @@ def pods_that_fit(capacity: Capacity, shape: RequestShape) -> Ints:
         milli: Ints | int = shape.share_milli
         if shape.gpu_memory:
             milli = shares_for_memory(shape, device_memory)[:, None]
-        each = np.maximum(columns.share[:size], 0) // milli
+        by_device = np.maximum(columns.share[:size], 0) // milli
         if shape.gpu_memory:
-            np.minimum(each, np.maximum(columns.memory[:size], 0) // shape.gpu_memory, out=each)
-        np.minimum(count[:size], each.sum(axis=1) // shape.devices, out=count[:size])
+            np.minimum(by_device, np.maximum(columns.memory[:size], 0) // shape.gpu_memory, out=by_device)
+        np.minimum(count[:size], by_device.sum(axis=1) // shape.devices, out=count[:size])
         count[size:] = 0
     return np.maximum(count, 0)
 
@@ -167,16 +167,16 @@ def empty_capacity(cluster: Cluster) -> Capacity:
     """Return the capacity of all nodes without any pod."""
     gpus = np.zeros(cluster.free_capacity.share.shape[0], np.int64)
     gpus[: len(cluster.nodes)] = [0 if node is None else node.gpus for node in cluster.nodes]
-    there = np.arange(cluster.free_capacity.share.shape[1])[None, :] < gpus[:, None]
-    for at, node in enumerate(cluster.nodes):
+    exists = np.arange(cluster.free_capacity.share.shape[1])[None, :] < gpus[:, None]
+    for index, node in enumerate(cluster.nodes):
         if node is not None and node.foreign_devices:
-            there[at, list(node.foreign_devices)] = False
-    memory = np.zeros(there.shape[0], np.int64)
+            exists[index, list(node.foreign_devices)] = False
+    memory = np.zeros(exists.shape[0], np.int64)
     memory[: len(cluster.device_memory)] = cluster.device_memory
     columns = CapacityColumns(
         cluster.capacity.copy(),
-        np.where(there, WHOLE_MILLI, NO_DEVICE),
-        np.where(there, memory[:, None], 0),
+        np.where(exists, WHOLE_MILLI, NO_DEVICE),
+        np.where(exists, memory[:, None], 0),
         np.zeros_like(cluster.free_capacity.marks),
     )
     return Capacity(columns, np.array(cluster.device_memory, np.int64))
@@ -218,7 +218,7 @@ def _closest(free: list[int], wanted: int, links: Sequence[tuple[int, ...]]) -> 
 
 def matches_affinity(node: Node, rule: NodeAffinityRule) -> bool:
     """Return True if a node matches a node affinity rule."""
-    return any(all(_holds(node, each) for each in term) for term in rule.terms)
+    return any(all(_holds(node, requirement) for requirement in term) for term in rule.terms)
 
 
 def _holds(node: Node, expression: NodeExpression) -> bool:

@@ -61,32 +61,32 @@ class FeasibilityCache:
         if not self._policy.affinity:
             return ()
         key = (job.project, job.type.value)
-        found = self._affinity.get(key)
-        if found is None:
+        rules = self._affinity.get(key)
+        if rules is None:
             names = {self._cluster.ledger.queues[queue].name for queue in job.path}
-            found = self._affinity[key] = tuple(
+            rules = self._affinity[key] = tuple(
                 rule
                 for rule in self._policy.affinity
                 if (not rule.projects or names & set(rule.projects))
                 and (not rule.departments or names & set(rule.departments))
                 and (not rule.types or job.type in rule.types)
             )
-        return found
+        return rules
 
     def feasible_nodes(self, shape: RequestShape, affinity: AffinityRules) -> tuple[Bools, Ints]:
         """Return `feasibility.feasible_nodes`, computed once per distinct constraint."""
         key = (shape.constraint, affinity)
-        found = self._allowed.get(key)
-        if found is None:
-            found = self._allowed[key] = feasible_nodes(self._cluster, shape.request, affinity)
-        return found
+        feasible = self._allowed.get(key)
+        if feasible is None:
+            feasible = self._allowed[key] = feasible_nodes(self._cluster, shape.request, affinity)
+        return feasible
 
     def levels(self, name: str) -> list[TopologyLevel]:
         """Return the levels of a topology."""
-        found = self._levels.get(name)
-        if found is None:
-            found = self._levels[name] = levels_of(self._cluster, self._cluster.topologies[name])
-        return found
+        levels = self._levels.get(name)
+        if levels is None:
+            levels = self._levels[name] = levels_of(self._cluster, self._cluster.topologies[name])
+        return levels
 
     def level(self, topology: str, label: str) -> TopologyLevel:
         """Return one level of a topology by its label."""
@@ -110,33 +110,33 @@ class FeasibilityCache:
         """Return the requests of pending workloads that no node could ever take."""
         return excess_demand(self._cluster, self.could_run)
 
-    def could_run(self, of: EquivalenceClass) -> bool:
+    def could_run(self, queued: EquivalenceClass) -> bool:
         """Return True if a workload of this class fits an empty cluster, each group by itself.
 
         False for a workload that asks for an unknown topology.
         """
-        found = self._of_class.get(of)
-        if found is None:
+        could_run = self._of_class.get(queued)
+        if could_run is None:
             if len(self._of_class) > 2 * len(self._cluster.waiting) + _CLASSES_KEPT:
                 self._of_class.clear()  # most of these classes are no longer pending
-            found = self._of_class[of] = self._could_run_alone(of)
-        return found
+            could_run = self._of_class[queued] = self._could_run_alone(queued)
+        return could_run
 
-    def _could_run_alone(self, of: EquivalenceClass) -> bool:
-        cluster, job = self._cluster, of.first
+    def _could_run_alone(self, queued: EquivalenceClass) -> bool:
+        cluster, job = self._cluster, queued.first
         topology = job.topology
         if topology is not None and missing_topology(cluster.topologies, topology) is not None:
             return False
         affinity = self.affinity(job)
-        key = of.gang, affinity
-        found = self._could_run.get(key)
-        if found is None:
+        key = queued.gang, affinity
+        could_run = self._could_run.get(key)
+        if could_run is None:
             empty = self.empty_capacity()
-            found = self._could_run[key] = all(
+            could_run = self._could_run[key] = all(
                 int(pods_that_fit(empty, shape)[self.feasible_nodes(shape, affinity)[0]].sum()) >= need
                 for shape, need in zip(job.shapes, job.needed, strict=True)
             )
-        return found
+        return could_run
 
     def gpus_by_node(self) -> Ints:
         """Return the GPUs of every node; 0 for a lost one."""
@@ -147,11 +147,11 @@ class FeasibilityCache:
 
     def nodes_without(self, models: frozenset[str]) -> Bools:
         """Return the nodes without devices of these models."""
-        found, nodes = self._without.get(models), self._cluster.nodes
-        if found is None:
-            found = self._without[models] = np.ones(len(self.spread), np.bool_)
-            found[: len(nodes)] = [node is None or node.gpu_model not in models for node in nodes]
-        return found
+        open_nodes, nodes = self._without.get(models), self._cluster.nodes
+        if open_nodes is None:
+            open_nodes = self._without[models] = np.ones(len(self.spread), np.bool_)
+            open_nodes[: len(nodes)] = [node is None or node.gpu_model not in models for node in nodes]
+        return open_nodes
 
     def empty_capacity(self) -> Capacity:
         """Return the capacity of the cluster without its workloads; it never changes."""
@@ -180,25 +180,29 @@ def _owners(
     ledger = cluster.ledger
     left = {row: most - ledger.allocated[project][row] for row, most in ledger.bounded[project]}
     pending = cluster.waiting_of.get(project, ())
-    line = [(of.line_key(0), of.number, 0, of) for of in pending if _covers(left, of.step.request)]
+    line = [
+        (queued.line_key(0), queued.number, 0, queued)
+        for queued in pending
+        if _covers(left, queued.step.request)
+    ]
     heapify(line)
-    found: dict[EquivalenceClass, int] = {}
+    owners: dict[EquivalenceClass, int] = {}
     while line:
-        _, _, at, of = heappop(line)
-        request = of.step.request
-        if not _covers(left, request) or not could_run(of):
+        _, _, index, queued = heappop(line)
+        request = queued.step.request
+        if not _covers(left, request) or not could_run(queued):
             continue
-        more = 1
+        count = 1
         if not line:  # last class: take all members that still fit at once
             most = [left[row] // amount for row, amount in request if amount and row in left]
-            more = min([len(of.members) - at, *most])
+            count = min([len(queued.members) - index, *most])
         for row, amount in request:
             if row in left:
-                left[row] -= amount * more
-        found[of] = at + more
-        if line and at + 1 < len(of.members):
-            heappush(line, (of.line_key(at + 1), of.number, at + 1, of))
-    return found
+                left[row] -= amount * count
+        owners[queued] = index + count
+        if line and index + 1 < len(queued.members):
+            heappush(line, (queued.line_key(index + 1), queued.number, index + 1, queued))
+    return owners
 
 
 def _covers(left: dict[int, int], request: Amounts) -> bool:
@@ -209,9 +213,9 @@ def _covers(left: dict[int, int], request: Amounts) -> bool:
 def _spread(cluster: Cluster, policy: Policy) -> Bools:
     """Return the nodes that follow `spread`: by their first matching pool, else by the default."""
     spread = np.full(cluster.free_capacity.free.shape[1], policy.placement == "spread", np.bool_)
-    for at, node in enumerate(cluster.nodes):
+    for index, node in enumerate(cluster.nodes):
         for pool in policy.node_pools:
             if node is not None and all(node.labels.get(k) == v for k, v in pool.node_labels.items()):
-                spread[at] = pool.placement == "spread"
+                spread[index] = pool.placement == "spread"
                 break
     return spread

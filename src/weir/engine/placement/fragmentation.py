@@ -157,9 +157,9 @@ class ScoreTable:
 
     def grow(self, size: int) -> None:
         """Make the table at least this long."""
-        more = size - len(self.cost)
-        self.cost = np.concatenate([self.cost, np.full(more, -1, np.int64)])
-        self.left = np.concatenate([self.left, np.zeros(more, np.int64)])
+        added = size - len(self.cost)
+        self.cost = np.concatenate([self.cost, np.full(added, -1, np.int64)])
+        self.left = np.concatenate([self.left, np.zeros(added, np.int64)])
 
 
 class FragmentationScore:
@@ -248,15 +248,15 @@ class FragmentationScore:
             part = slice(start, start + len(some))
             free = FreeCapacity(*self._states.columns(some))
             open_ = free.share >= shape.share_milli
-            falls, at = self._worth.falls(free, base[part], shape, milli[part], open_)
+            falls, devices = self._worth.falls(free, base[part], shape, milli[part], open_)
             table.cost[some] = self._in_steps(falls)
-            table.left[some] = np.take_along_axis(free.share, at[:, None], axis=1)[:, 0]
+            table.left[some] = np.take_along_axis(free.share, devices[:, None], axis=1)[:, 0]
 
     def _base_of(self, numbers: Ints) -> Floats:
         """Return the score of nodes in these states."""
         if len(self._base) < len(self._states):
-            more = np.full(2 * len(self._states) - len(self._base), np.nan)
-            self._base = np.concatenate([self._base, more])
+            added = np.full(2 * len(self._states) - len(self._base), np.nan)
+            self._base = np.concatenate([self._base, added])
         unknown = numbers[np.isnan(self._base[numbers])]
         for start in range(0, len(unknown), _CHUNK):
             some = unknown[start : start + _CHUNK]
@@ -271,8 +271,10 @@ class FragmentationScore:
         free.share = np.maximum(columns.share[nodes], 0)
         milli = shares_for_memory(shape, capacity.device_memory[nodes])
         open_ = (free.share >= milli[:, None]) & (columns.memory[nodes] >= shape.gpu_memory)
-        falls, at = self._worth.falls(free, self._base_of(numbers), shape, milli, open_)
-        return self._in_steps(falls), at if shape.devices == 1 else np.full(len(nodes), NO_DEVICE, np.int64)
+        falls, devices = self._worth.falls(free, self._base_of(numbers), shape, milli, open_)
+        return self._in_steps(falls), devices if shape.devices == 1 else np.full(
+            len(nodes), NO_DEVICE, np.int64
+        )
 
     def loss(self, cost: int) -> float | None:
         """Return a cost as a loss of score, in devices; None without a request mix."""

@@ -180,14 +180,14 @@ class MixWorth:
         after = FreeCapacity(
             free.of_class, free.cpu - needs.get(CPU_ROW, 0), free.memory - needs.get(MEMORY_ROW, 0), share
         )
-        at = np.zeros(len(share), np.int64)
+        devices = np.zeros(len(share), np.int64)
         if shape.devices != 1 or shape.whole:
             if shape.whole:
                 full = share == WHOLE_MILLI
                 after.share = np.where(full & (np.cumsum(full, axis=1) <= shape.devices), 0, share)
             elif shape.devices:
                 after.share = _on_fullest(share, shape.devices, milli[:, None], open_)
-            return base - self.of(after), at
+            return base - self.of(after), devices
         tried = open_.copy()  # of equal adjacent devices, one is enough
         tried[:, 1:] &= ~(open_[:, :-1] & (share[:, 1:] == share[:, :-1]))
         node, column = np.nonzero(tried)

@@ -30,19 +30,21 @@ class NodeScoreTable:
 
     def branch(self, capacity: Capacity, feasibility: FeasibilityCache) -> "NodeScoreTable":
         """Return a table for a branch of the cluster."""
-        known = self._fragmentation
-        return NodeScoreTable(capacity, feasibility, None if known is None else known.branch())
+        fragmentation = self._fragmentation
+        return NodeScoreTable(
+            capacity, feasibility, None if fragmentation is None else fragmentation.branch()
+        )
 
     def of(self, shape: RequestShape, affinity: AffinityRules = ()) -> NodeScores:
         """Return the scores of a shape."""
         shape = shape.plain or shape
-        found = self._scores.get((shape.id, affinity))
-        if found is None:
+        scores = self._scores.get((shape.id, affinity))
+        if scores is None:
             mask, preference = self._feasibility.feasible_nodes(shape, affinity)
             spread = self._feasibility.spread
-            found = NodeScores(self._capacity, shape, mask, preference, spread, self._fragmentation)
-            self._scores[shape.id, affinity] = found
-        return found
+            scores = NodeScores(self._capacity, shape, mask, preference, spread, self._fragmentation)
+            self._scores[shape.id, affinity] = scores
+        return scores
 
 
 def score_of_mix(cluster: Cluster, feasibility: FeasibilityCache) -> FragmentationScore:

@@ -42,17 +42,21 @@ class OutageRules:
         self._rules = policy.life
         self._now_s = now_s
         self._outages = [
-            NodeOutage(at, outage)
-            for at in sorted(cluster.outage_nodes)
-            for node in (cluster.nodes[at],)
+            NodeOutage(index, outage)
+            for index in sorted(cluster.outage_nodes)
+            for node in (cluster.nodes[index],)
             for outage in (node.outages if node is not None else ())
             if not outage.is_over(now_s)
         ]
         self._known: dict[tuple[float | None, ...], Bools] = {}  # by the time terms of a workload
-        self._nodes = np.array([each.node for each in self._outages], np.int64)
-        self._from_s = np.array([each.outage.from_s for each in self._outages], np.float64)
-        self._keeps_running = np.array([each.outage.keeps_running for each in self._outages], np.bool_)
-        self._is_whole = np.array([each.outage.devices is None for each in self._outages], np.bool_)
+        self._nodes = np.array([node_outage.node for node_outage in self._outages], np.int64)
+        self._from_s = np.array([node_outage.outage.from_s for node_outage in self._outages], np.float64)
+        self._keeps_running = np.array(
+            [node_outage.outage.keeps_running for node_outage in self._outages], np.bool_
+        )
+        self._is_whole = np.array(
+            [node_outage.outage.devices is None for node_outage in self._outages], np.bool_
+        )
 
     def __bool__(self) -> bool:
         """Return True if there are present or future outages."""
@@ -63,13 +67,13 @@ class OutageRules:
 
         Pods that a running workload adds end with it; a workload that is `moved` starts its run again.
         """
-        return [self._outages[at] for at in np.flatnonzero(self._bars(job, moved=moved)).tolist()]
+        return [self._outages[index] for index in np.flatnonzero(self._bars(job, moved=moved)).tolist()]
 
     def conflicts(self, job: Job, placements: Iterable[NodePlacement], *, moved: bool = False) -> bool:
         """Return True if any of these placements of a workload would run into an outage."""
         on: dict[int, list[Outage]] = {}
-        for each in self.barring(job, moved=moved) if self._outages else ():
-            on.setdefault(each.node, []).append(each.outage)
+        for node_outage in self.barring(job, moved=moved) if self._outages else ():
+            on.setdefault(node_outage.node, []).append(node_outage.outage)
         return bool(on) and any(
             outage.covers(devices) for _, node, devices in placements for outage in on.get(node, ())
         )
@@ -91,7 +95,7 @@ class OutageRules:
         """Return True if any node isn't out of service as a whole now."""
         out = set(self._nodes[self._is_whole & (self._from_s <= self._now_s)].tolist())
         return not out or any(
-            node is not None and at not in out for at, node in enumerate(self._cluster.nodes)
+            node is not None and index not in out for index, node in enumerate(self._cluster.nodes)
         )
 
     @contextmanager
@@ -111,14 +115,14 @@ class OutageRules:
         return longest_run_s(job.spec, self._project_times(job), self._rules)
 
     def _barred_devices(self, job: Job, moved: bool) -> dict[int, Sequence[int]]:
-        found: dict[int, set[int]] = {}
-        for at in np.flatnonzero(self._bars(job, moved=moved) & ~self._is_whole).tolist():
-            of = self._outages[at]
-            node = self._cluster.nodes[of.node]
-            if of.outage.devices is not None and node is not None:
-                known = [device for device in of.outage.devices if device < node.gpus]
-                found.setdefault(of.node, set()).update(known)
-        return {node: sorted(devices) for node, devices in found.items()}
+        barred: dict[int, set[int]] = {}
+        for index in np.flatnonzero(self._bars(job, moved=moved) & ~self._is_whole).tolist():
+            node_outage = self._outages[index]
+            node = self._cluster.nodes[node_outage.node]
+            if node_outage.outage.devices is not None and node is not None:
+                existing = [device for device in node_outage.outage.devices if device < node.gpus]
+                barred.setdefault(node_outage.node, set()).update(existing)
+        return {node: sorted(devices) for node, devices in barred.items()}
 
     def _bars(self, job: Job, *, moved: bool = False) -> Bools:
         """Return a mask of these outages, kept by the time terms of a workload."""
@@ -127,15 +131,15 @@ class OutageRules:
         has_kept = longest_s is None or job.ran_s > 0
         grace_s = stop_grace_s(job.spec, self._project_times(job), self._rules) if job.preemptible else None
         key = longest_s, started_s, has_kept, grace_s
-        found = self._known.get(key)
-        if found is None:
+        mask = self._known.get(key)
+        if mask is None:
             begins_s = self._now_s if started_s is None else started_s
             ends_s = INFINITE if longest_s is None else begins_s + longest_s
             least_s = INFINITE if grace_s is None else self._now_s + LEAST_RUN_S + grace_s
             from_s = min(ends_s, least_s) if has_kept else ends_s
             allowed_s = np.where(self._keeps_running, ends_s, from_s)
-            found = self._known[key] = (self._from_s <= self._now_s) | (self._from_s < allowed_s)
-        return found
+            mask = self._known[key] = (self._from_s <= self._now_s) | (self._from_s < allowed_s)
+        return mask
 
     def _project_times(self, job: Job) -> QueueTimeLimits:
         return self._cluster.ledger.queues[job.project].times

@@ -42,10 +42,10 @@ class BacktrackingSearch:
         placements: list[NodePlacement] = []
         return placements if self._from(0, placements) else None
 
-    def _from(self, at: int, placements: list[NodePlacement]) -> bool:
-        if at == len(self._pods):
+    def _from(self, position: int, placements: list[NodePlacement]) -> bool:
+        if position == len(self._pods):
             return True
-        pod = self._pods[at]
+        pod = self._pods[position]
         rank = self._ranks(pod.shape).copy()  # a copy: placements further down change the ranks
         tried: set[tuple[object, ...]] = set()
         for node in np.argsort(rank, kind="stable")[: self._steps_left].tolist():
@@ -65,7 +65,7 @@ class BacktrackingSearch:
                     else:
                         self._placer.capacity.allocate(node, pod.shape, devices)
                         placements.append(NodePlacement(pod, node, devices))
-                    if self._from(at + 1, placements):
+                    if self._from(position + 1, placements):
                         trial.commit()
                         return True
                     placements.pop()
@@ -77,9 +77,11 @@ class BacktrackingSearch:
         if shape.whole or not shape.devices:
             return
         columns, device_memory = self._placer.capacity.columns, int(self._placer.capacity.device_memory[node])
-        milli, each = shape.share_on(device_memory), shape.memory_on(device_memory)
+        milli, pod_memory = shape.share_on(device_memory), shape.memory_on(device_memory)
         left = list(zip(columns.share[node].tolist(), columns.memory[node].tolist(), strict=True))
-        open_ = [at for at, (share, memory) in enumerate(left) if share >= milli and memory >= each]
+        open_ = [
+            device for device, (share, memory) in enumerate(left) if share >= milli and memory >= pod_memory
+        ]
         seen = set()
         for devices in combinations(open_, shape.devices):
             kind = tuple(sorted(left[device] for device in devices))

@@ -74,10 +74,10 @@ class RuleCount:
 
     def _by_node(self, domains: Bools, elsewhere: bool = False) -> Bools:
         """Map values of domains to their nodes; nodes without a domain get `elsewhere`."""
-        of = self.level.of
+        domain_of = self.level.of
         if not self.level.count:
-            return np.full(len(of), elsewhere)
-        return np.where(of >= 0, domains[of], elsewhere)
+            return np.full(len(domain_of), elsewhere)
+        return np.where(domain_of >= 0, domains[domain_of], elsewhere)
 
 
 class PodAffinityRules:
@@ -90,10 +90,10 @@ class PodAffinityRules:
 
     def level(self, label: str) -> TopologyLevel:
         """Return the domains of a node label."""
-        found = self._levels.get(label)
-        if found is None:
-            found = self._levels[label] = level_of(self._cluster, (label,))
-        return found
+        level = self._levels.get(label)
+        if level is None:
+            level = self._levels[label] = level_of(self._cluster, (label,))
+        return level
 
     def open_to(self, columns: CapacityColumns, shape: RequestShape) -> Bools:
         """Return the nodes open to one more pod by all rules."""
@@ -114,21 +114,21 @@ class PodAffinityRules:
 
     def ranked(self, columns: CapacityColumns, shape: RequestShape, rank: Ints) -> Ints:
         """Apply pod affinity to the ranks of nodes for a shape."""
-        found = np.where(self.open_to(columns, shape), rank, INFEASIBLE)
+        open_rank = np.where(self.open_to(columns, shape), rank, INFEASIBLE)
         counts = [self._count(columns, shape, rule, mark) for rule, mark in shape.pod_rules if rule.weight]
         if not counts:
-            return found
+            return open_rank
         shift = TIE_BITS + COST_BITS
         preference = np.sum([count.preference() for count in counts], axis=0)
         granted = np.clip((rank >> shift) - preference, 0, (1 << PREFERENCE_BITS) - 1)
         low = rank & ((1 << shift) - 1)
-        return np.where(found == INFEASIBLE, INFEASIBLE, (granted << shift) | low)
+        return np.where(open_rank == INFEASIBLE, INFEASIBLE, (granted << shift) | low)
 
     # Pods to remove
 
     def excesses(self, columns: CapacityColumns, shape: RequestShape, node: int) -> list[ExcessPods] | None:
         """Return the pods to remove before a node takes the shape; None if no removal helps."""
-        found: list[ExcessPods] = []
+        excesses: list[ExcessPods] = []
         for rule, mark in shape.pod_rules:
             if rule.weight:
                 continue
@@ -139,8 +139,8 @@ class PodAffinityRules:
             if rule.kind == "affinity" or domain < 0:
                 return None
             excess = int(count.pods[domain]) - count.most()
-            found.append(ExcessPods(mark, count.level.mask(domain), excess))
-        return found
+            excesses.append(ExcessPods(mark, count.level.mask(domain), excess))
+        return excesses
 
     def closed(self, columns: CapacityColumns, shape: RequestShape, removable: Collection[int]) -> Bools:
         """Return the nodes that stay closed unless pods with other marks than `removable` leave.
@@ -191,31 +191,31 @@ class PodAffinityRules:
             return RuleCount(rule, level, level.sums(marked), is_own)
         selected = self._selected_by(shape, rule)
         among = selected & (level.of >= 0)
-        there = np.bincount(level.of[among], minlength=level.count) > 0
+        has_nodes = np.bincount(level.of[among], minlength=level.count) > 0
         pods = np.bincount(level.of[among], marked[among], level.count).astype(np.int64)
-        is_spread = int(there.sum()) >= max(1, rule.min_domains)
-        return RuleCount(rule, level, pods, is_own, int(pods[there].min()) if is_spread else 0, selected)
+        is_spread = int(has_nodes.sum()) >= max(1, rule.min_domains)
+        return RuleCount(rule, level, pods, is_own, int(pods[has_nodes].min()) if is_spread else 0, selected)
 
     def _selected_by(self, shape: RequestShape, rule: PodAffinityRule) -> Bools:
         """Return the nodes of the domains over which a shape spreads."""
         key = shape.constraint, rule.every_node, rule.untainted
-        found = self._selected.get(key)
-        if found is None:
-            found = self._selected[key] = np.zeros(self._cluster.free_capacity.free.shape[1], np.bool_)
-            for at, node in enumerate(self._cluster.nodes):
-                found[at] = (
+        selected = self._selected.get(key)
+        if selected is None:
+            selected = self._selected[key] = np.zeros(self._cluster.free_capacity.free.shape[1], np.bool_)
+            for index, node in enumerate(self._cluster.nodes):
+                selected[index] = (
                     node is not None
                     and (rule.every_node or is_selected(node, shape.request))
                     and not (rule.untainted and untolerated_taint(node, shape.request))
                 )
-        return found
+        return selected
 
 
 def rule_phrase(rule: PodAffinityRule) -> str:
     """Return a rule in words, as the cause that excludes a node."""
     if rule.mark.startswith(ONE_POD_CLAIM):
         return rule.mark
-    what = {"affinity": "pod affinity", "anti_affinity": "pod anti-affinity", "spread": "topology spread"}
+    nouns = {"affinity": "pod affinity", "anti_affinity": "pod anti-affinity", "spread": "topology spread"}
     domain = f" by {rule.topology}"
     mark = rule.mark.removesuffix(domain)  # the label set of an anti-affinity rule ends with its domain
-    return f"{what[rule.kind]} ({mark}{domain})"
+    return f"{nouns[rule.kind]} ({mark}{domain})"

@@ -102,8 +102,10 @@ class PodPlacer:
         equal = np.flatnonzero(rank == rank[best])
         if len(equal) == 1:
             return best
-        known = domain_of >= 0
-        free = np.bincount(domain_of[known], np.maximum(self.capacity.columns.free[GPU_ROW, known], 0))
+        has_domain = domain_of >= 0
+        free = np.bincount(
+            domain_of[has_domain], np.maximum(self.capacity.columns.free[GPU_ROW, has_domain], 0)
+        )
         left = np.where(domain_of[equal] >= 0, free[domain_of[equal]], -1.0)
         return int(equal[left.argmin()])
 
@@ -121,8 +123,8 @@ class PodPlacer:
 
     def devices_for(self, shape: RequestShape, node: int) -> tuple[int, ...]:
         """Return the devices that a pod of a shape takes on a node that it fits, by the node's links."""
-        known = self.cluster.nodes[node]
-        return devices_for(self.capacity, shape, node, known.links if known is not None else ())
+        spec = self.cluster.nodes[node]
+        return devices_for(self.capacity, shape, node, spec.links if spec is not None else ())
 
     def fill(self, shape: RequestShape, affinity: AffinityRules, pods: int) -> int:
         """Allocate up to this many pods of a shape and return the number that fit."""

@@ -44,11 +44,11 @@ def reservations(
     """
     taken = np.zeros(len(capacity.whole), np.bool_)
     ends = _ExpectedEnds(cluster, now_s)
-    found = []
-    for of in sorted(owners, key=lambda of: of.members[0][:2])[:RESERVATIONS_MOST]:
-        job = of.first
+    reserved = []
+    for queued in sorted(owners, key=lambda owner: owner.members[0][:2])[:RESERVATIONS_MOST]:
+        job = queued.first
         kept, at_s = np.zeros_like(capacity.whole), now_s
-        for shape, lack in zip(job.shapes, of.step.lacks, strict=True):
+        for shape, lack in zip(job.shapes, queued.step.lacks, strict=True):
             if lack:
                 mask = feasibility.feasible_nodes(shape, feasibility.affinity(job))[0] & ~taken
                 chosen = ends.soonest(capacity, shape, mask, kept, lack)
@@ -61,8 +61,8 @@ def reservations(
             if np.isfinite(at_s):
                 spare = np.where(kept > 0, ends.free_by(capacity, at_s) - kept, np.iinfo(np.int64).max)
                 taken |= kept > 0
-                found.append(Reservation(job, at_s, spare))
-    return found
+                reserved.append(Reservation(job, at_s, spare))
+    return reserved
 
 
 class _ExpectedEnds:
@@ -97,13 +97,13 @@ class _ExpectedEnds:
         free, size = capacity.whole - kept, shape.devices
         places = np.where(mask, np.maximum(free, 0) // size if size else 1, 0)
         now = np.repeat(np.arange(len(places)), np.minimum(places, pods))[:pods]
-        found = [(self._now_s, node) for node in now.tolist()]
-        if len(found) < pods and size:
+        soonest = [(self._now_s, node) for node in now.tolist()]
+        if len(soonest) < pods and size:
             after = free[self._node] + self._freed
-            more = np.maximum(after, 0) // size - np.maximum(after - self._devices, 0) // size
-            rows = np.repeat(np.arange(len(more)), np.where(mask[self._node], more, 0))[: pods - len(now)]
-            found += zip(self._end_s[rows].tolist(), self._node[rows].tolist(), strict=True)
-        return found
+            gain = np.maximum(after, 0) // size - np.maximum(after - self._devices, 0) // size
+            rows = np.repeat(np.arange(len(gain)), np.where(mask[self._node], gain, 0))[: pods - len(now)]
+            soonest += zip(self._end_s[rows].tolist(), self._node[rows].tolist(), strict=True)
+        return soonest
 
     def free_by(self, capacity: Capacity, at_s: float) -> Ints:
         """Return the idle devices of each node at a time."""

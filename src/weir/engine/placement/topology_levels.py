@@ -26,8 +26,8 @@ class TopologyLevel:
 
     def sums(self, amounts: Ints) -> Ints:
         """Sum amounts by node to amounts by domain."""
-        known = self.of >= 0
-        return np.bincount(self.of[known], amounts[known], self.count).astype(np.int64)
+        has_domain = self.of >= 0
+        return np.bincount(self.of[has_domain], amounts[has_domain], self.count).astype(np.int64)
 
     def mask(self, domain: int) -> Bools:
         """Return the nodes of a domain."""
@@ -37,13 +37,13 @@ class TopologyLevel:
 
 def level_of(cluster: Cluster, labels: Sequence[str]) -> TopologyLevel:
     """Return the domains of nodes with equal values of all these labels."""
-    of = np.full(cluster.free_capacity.free.shape[1], -1, np.int64)
+    domain_of = np.full(cluster.free_capacity.free.shape[1], -1, np.int64)
     numbers: dict[tuple[str, ...], int] = {}
-    for at, node in enumerate(cluster.nodes):
+    for index, node in enumerate(cluster.nodes):
         path = _path(node, labels)
         if path is not None:
-            of[at] = numbers.setdefault(path, len(numbers))
-    return TopologyLevel(of, len(numbers), tuple(labels))
+            domain_of[index] = numbers.setdefault(path, len(numbers))
+    return TopologyLevel(domain_of, len(numbers), tuple(labels))
 
 
 def levels_of(cluster: Cluster, topology: Topology) -> list[TopologyLevel]:

@@ -109,7 +109,7 @@ class TopologyPlacer:
         """Return the nodes in the domain of its running or nominated members, if any."""
         if depth < 0 or self._moves:
             return None
-        of = self._levels[depth].of
+        domain_of = self._levels[depth].of
         nodes = [
             pod.nomination[0] if pod.nomination is not None else pod.node
             for group in self._job.pods
@@ -117,16 +117,16 @@ class TopologyPlacer:
             if pod.nomination is not None or pod.phase is Phase.RUNNING
         ]
         nodes += self._placed_on
-        return np.isin(of, np.unique(of[nodes])) & (of >= 0) if nodes else None
+        return np.isin(domain_of, np.unique(domain_of[nodes])) & (domain_of >= 0) if nodes else None
 
     def _capacity_for(self, pods: Pods) -> dict[int, Ints]:
         capacity = self._placer.capacity
-        found = {}
+        by_group = {}
         for group in pods:
             shape = self._job.shapes[group]
             count = pods_that_fit(capacity, shape)
-            found[group] = _on(self._placer.ranking_of(shape, self._affinity).mask, count)
-        return found
+            by_group[group] = _on(self._placer.ranking_of(shape, self._affinity).mask, count)
+        return by_group
 
 
 def _on(nodes: Bools | None, counts: Ints) -> Ints:

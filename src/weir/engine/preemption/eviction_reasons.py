@@ -35,11 +35,11 @@ class EvictionReasons:
     def of(self, rule: EvictionRule, victim: Job) -> EvictionCause:
         """Return the reason of a victim; one object for all equal victims."""
         key = (rule, victim.project, victim.priority)
-        found = self._known.get(key)
-        if found is None:
+        reason = self._known.get(key)
+        if reason is None:
             cause = replace(self._made(rule, victim), choice=self._choice)
-            found = self._known[key] = cause
-        return found
+            reason = self._known[key] = cause
+        return reason
 
     def _made(self, rule: EvictionRule, victim: Job) -> EvictionCause:
         by = self._requester.name
@@ -59,20 +59,20 @@ class EvictionReasons:
         level = divergence_level(path, other)
         if level >= min(len(path), len(other)):
             return EvictionCause(rule, by, head)
-        what, of = (
+        noun, bounds = (
             ("quota", ledger.quota) if rule is EvictionRule.RECLAIM_QUOTA else ("share", self._overlay.share)
         )
         (name, have, most), (own, own_have, own_most) = (
-            (ledger.queues[queue].name, ledger.allocated[queue][GPU_ROW], int(of[queue][GPU_ROW]))
+            (ledger.queues[queue].name, ledger.allocated[queue][GPU_ROW], int(bounds[queue][GPU_ROW]))
             for queue in (other[level], path[level])
         )
         sentence = (
-            f"{head}: {name} holds {written('gpu', have)} GPUs with a {what} of {written('gpu', most)}, "
+            f"{head}: {name} holds {written('gpu', have)} GPUs with a {noun} of {written('gpu', most)}, "
             f"{own} {written('gpu', own_have)} with {written('gpu', own_most)}"
         )
         if rule is EvictionRule.RECLAIM_QUOTA and have <= most:
             sentence += ": the quotas exceed the capacity, and the higher priority comes first"
-        amounts = {"have": have, what: most, "by_have": own_have, f"by_{what}": own_most}
+        amounts = {"have": have, noun: most, "by_have": own_have, f"by_{noun}": own_most}
         numbers = {name: plain_amount(GPU, amount) for name, amount in amounts.items()}
         return EvictionCause(rule, by, sentence, {"queue": name, "by_queue": own, **numbers})
 
@@ -85,9 +85,9 @@ def choice_sentence(cluster: Cluster, plan: PreemptionPlan, prices: PricePolicy,
     if not stopped:
         return ""
     lost = sum(lost_work(job, devices_of(pods), prices, now_s) for job, pods in stopped.items())
-    what = "The eviction costs" if len(stopped) == 1 else f"The {len(stopped)} evictions cost"
+    subject = "The eviction costs" if len(stopped) == 1 else f"The {len(stopped)} evictions cost"
     restarts = sum(restart_cost(job, prices) for job in stopped)
-    cost = f"{what} {cost_phrase(lost, restarts, len(stopped))}."
+    cost = f"{subject} {cost_phrase(lost, restarts, len(stopped))}."
     following = plan.runner_up
     if following is None:
         return cost

@@ -67,10 +67,10 @@ class Preemptor:
         """Free capacity for workloads with refused evictions, before others use free capacity."""
         candidates: list[Candidate] = []
         for name, at_s in self._cluster.withdrawn.items():
-            of = self._cluster.jobs[name].waiting
-            if of is not None and self._allocator.now_s - at_s <= self._policy.budgets.retry:
+            queued = self._cluster.jobs[name].waiting
+            if queued is not None and self._allocator.now_s - at_s <= self._policy.budgets.retry:
                 job = self._cluster.jobs[name]
-                candidates.append(self._allocator.candidate(of, of.position_of(job)))
+                candidates.append(self._allocator.candidate(queued, queued.position_of(job)))
         if candidates:
             yield from self._preempt_for(candidates)
 

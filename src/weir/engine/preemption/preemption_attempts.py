@@ -97,11 +97,11 @@ class PreemptionAttempts:
             cheapest = cheapest_moves(self.context, rules, self._moves)
         if cheapest is not None:
             victims = VictimCandidates(self.context, rules, way, budget, cheapest=cheapest)
-            found = VictimSearch(self.context, victims, open_).run()
-        if cheapest is None or (cheapest.below is not None and not isinstance(found, PreemptionPlan)):
+            outcome = VictimSearch(self.context, victims, open_).run()
+        if cheapest is None or (cheapest.below is not None and not isinstance(outcome, PreemptionPlan)):
             victims = VictimCandidates(self.context, rules, way, budget)
-            found = VictimSearch(self.context, victims, open_).run()
-        return found if isinstance(found, PreemptionPlan) or cleared is None else max(found, cleared)
+            outcome = VictimSearch(self.context, victims, open_).run()
+        return outcome if isinstance(outcome, PreemptionPlan) or cleared is None else max(outcome, cleared)
 
     # Topology domains
 
@@ -130,10 +130,10 @@ class PreemptionAttempts:
             searches.sort(key=lambda search: search.nodes.least_price())
         failed = None
         for search in searches:
-            found = search.run()
-            if isinstance(found, PreemptionPlan):
-                return found
-            failed = found if failed is None else max(failed, found)
+            outcome = search.run()
+            if isinstance(outcome, PreemptionPlan):
+                return outcome
+            failed = outcome if failed is None else max(failed, outcome)
         return failed
 
 
@@ -151,22 +151,22 @@ def ways_of(
     other projects by reclaim, and that of its own project, if it is over its quota, by preemption.
     """
     candidate, cluster = rules.candidate, context.cluster
-    of, at = candidate.of, candidate.at
-    owner = context.checks.is_owner(of, at)
-    if eligibility.may_take_idle(of):
+    queued, index = candidate.of, candidate.at
+    owner = context.checks.is_owner(queued, index)
+    if eligibility.may_take_idle(queued):
         yield PreemptionWay(PreemptionKind.IDLE)
     if (
         under_limits
-        and eligibility.may_consolidate(of, owner, context.placer.capacity.totals.free_gpu_milli)
+        and eligibility.may_consolidate(queued, owner, context.placer.capacity.totals.free_gpu_milli)
         # The bound is of its first step
-        and (cluster.releasing_on or candidate.again or eligibility.could_consolidate(of, at, owner))
+        and (cluster.releasing_on or candidate.again or eligibility.could_consolidate(queued, index, owner))
     ):
         yield PreemptionWay(PreemptionKind.CONSOLIDATE)
     protections: list[QuotaProtection] = []
     if rules.any_reclaim and (cluster.unprotected or could_reclaim(rules, context, moves)):
         protections = rules.protections.open_to(is_owner=rules.is_owner)
         yield PreemptionWay(PreemptionKind.RECLAIM)
-    preempts = eligibility.has_lower(of)
+    preempts = eligibility.has_lower(queued)
     if preempts and rules.protections.own_over_quota:
         preempts = False
         yield PreemptionWay(PreemptionKind.PREEMPT)
@@ -206,8 +206,8 @@ def could_reclaim(rules: PreemptionRules, context: PreemptionContext, moves: Mov
     for shape, lack in zip(rules.job.shapes, rules.candidate.lacks, strict=True):
         if lack and shape.devices:
             may = context.feasible_nodes(shape, affinity)[0]
-            each = shape.devices * _least_milli(shape, memory[may[: len(memory)]])
-            if int((free // each)[may].sum()) < lack:
+            per_pod = shape.devices * _least_milli(shape, memory[may[: len(memory)]])
+            if int((free // per_pod)[may].sum()) < lack:
                 return False
     return True
 

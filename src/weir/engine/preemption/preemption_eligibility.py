@@ -29,12 +29,12 @@ class PreemptionEligibility:
         sets = self._cache.candidate_sets
         if sets is None:
             sets = self._cache.candidate_sets = self._candidate_sets()
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         moves = self._moves
         for key, members in sets.items():
             if key is None or moves.could_suffice(*members[0], key):
-                found += [self._allocator.candidate(*one) for one in members]
-        return found
+                candidates += [self._allocator.candidate(*one) for one in members]
+        return candidates
 
     def _candidate_sets(self) -> CandidateSets:
         """Return the workloads for which preemption might succeed, by a cheap check of each class."""
@@ -61,76 +61,82 @@ class PreemptionEligibility:
     def _unserved(self, classes: Collection[EquivalenceClass]) -> list[Member]:
         """Return the first unserved member of each class that could run on an empty cluster."""
         allocator, feasibility = self._allocator, self._allocator.feasibility
-        first = [(of, allocator.served_of(of)) for of in classes]
-        return [(of, at) for of, at in first if at < len(of.members) and feasibility.could_run(of)]
+        first = [(queued, allocator.served_of(queued)) for queued in classes]
+        return [
+            (queued, index)
+            for queued, index in first
+            if index < len(queued.members) and feasibility.could_run(queued)
+        ]
 
     def _new_eligibility(self, project: int, classes: Collection[EquivalenceClass]) -> Eligibility:
         preemptors: list[Member] = []
         movers: list[tuple[EquivalenceClass, int, ConsolidationKey, int]] = []
         until_s = INFINITE
         lowest = lowest_priority(self._cluster, self._policy, project)
-        for of, at in self._unserved(classes):
-            job = of.members[at][2]
+        for queued, index in self._unserved(classes):
+            job = queued.members[index][2]
             if not job.can_preempt:
                 continue
-            owner = self._checks.is_owner(of, at)
-            if owner or lowest < job.priority or self._has_claim(of, job) or self.may_take_idle(of):
-                preemptors.append((of, at))
+            owner = self._checks.is_owner(queued, index)
+            if owner or lowest < job.priority or self._has_claim(queued, job) or self.may_take_idle(queued):
+                preemptors.append((queued, index))
                 continue
             until_s = min(until_s, job.waits_since_s + self._policy.reclaim_share_after)
-            free_milli = self._free_to_consolidate(of, owner)
+            free_milli = self._free_to_consolidate(queued, owner)
             if free_milli is not None:
-                movers.append((of, at, self._consolidation_key(of, at, owner), free_milli))
-                if job.topology is not None and not self._allocator.placement.may_scatter(job, of.step.lacks):
+                movers.append((queued, index, self._consolidation_key(queued, index, owner), free_milli))
+                if job.topology is not None and not self._allocator.placement.may_scatter(
+                    job, queued.step.lacks
+                ):
                     until_s = min(until_s, job.waits_since_s + self._policy.topology.patience)
         return Eligibility(until_s, preemptors, movers)
 
-    def may_take_idle(self, of: EquivalenceClass) -> bool:
+    def may_take_idle(self, queued: EquivalenceClass) -> bool:
         """Return True if unprotected idle work and free capacity have as many devices as the request."""
-        idle, needed = self._cluster.unprotected, of.step.gpu_milli
+        idle, needed = self._cluster.unprotected, queued.step.gpu_milli
         if not idle or not needed:
             return False
         held = sum(job.devices_held()[0] for job in idle.values())
         return self._allocator.capacity.totals.free_gpu_milli + held * WHOLE_MILLI >= needed
 
-    def has_lower(self, of: EquivalenceClass) -> bool:
+    def has_lower(self, queued: EquivalenceClass) -> bool:
         """Return True if preemptible work of lower priority runs in its project."""
-        return lowest_priority(self._cluster, self._policy, of.project) < of.first.priority
+        return lowest_priority(self._cluster, self._policy, queued.project) < queued.first.priority
 
-    def _has_claim(self, of: EquivalenceClass, job: Job) -> bool:
+    def _has_claim(self, queued: EquivalenceClass, job: Job) -> bool:
         """Return True if a workload may reclaim although its project's quota doesn't cover it."""
         if not job.preemptible or self._now_s - job.waits_since_s >= self._policy.reclaim_share_after:
             return True
         quota = self._cluster.ledger.quota
         return any(
-            all(quota[queue][row] for row, amount in of.step.request if amount) for queue in job.path[:-1]
+            all(quota[queue][row] for row, amount in queued.step.request if amount) for queue in job.path[:-1]
         )
 
     # Consolidation
 
-    def may_consolidate(self, of: EquivalenceClass, owner: bool, free_milli: int) -> bool:
+    def may_consolidate(self, queued: EquivalenceClass, owner: bool, free_milli: int) -> bool:
         """Return True if moves are allowed for it and enough devices are free."""
-        needed = self._free_to_consolidate(of, owner)
+        needed = self._free_to_consolidate(queued, owner)
         return needed is not None and free_milli >= needed
 
-    def could_consolidate(self, of: EquivalenceClass, at: int, owner: bool) -> bool:
+    def could_consolidate(self, queued: EquivalenceClass, index: int, owner: bool) -> bool:
         """Return True if moves within the budget could suffice, by bounds."""
-        return self._moves.could_suffice(of, at, self._consolidation_key(of, at, owner))
+        return self._moves.could_suffice(queued, index, self._consolidation_key(queued, index, owner))
 
-    def _free_to_consolidate(self, of: EquivalenceClass, owner: bool) -> int | None:
+    def _free_to_consolidate(self, queued: EquivalenceClass, owner: bool) -> int | None:
         """Return the free capacity that moves alone need for it; None if they aren't allowed."""
         if not self._policy.consolidation.enabled:
             return None
         if owner:
-            return of.step.gpu_milli
-        return of.step.gpu_milli + self._checks.headroom_milli if of.first.preemptible else None
+            return queued.step.gpu_milli
+        return queued.step.gpu_milli + self._checks.headroom_milli if queued.first.preemptible else None
 
-    def _consolidation_key(self, of: EquivalenceClass, at: int, owner: bool) -> ConsolidationKey:
+    def _consolidation_key(self, queued: EquivalenceClass, index: int, owner: bool) -> ConsolidationKey:
         """Return the key that is equal for workloads that the same moves could help."""
-        job = of.members[at][2]
+        job = queued.members[index][2]
         protects = job.preemptible and not owner and self._policy.consolidation.protect_in_quota
         topology = job.topology
         if topology is None:
-            return ConsolidationKey(of.wants, None, True, False, protects)
-        scattered = self._allocator.placement.may_scatter(job, of.step.lacks)
-        return ConsolidationKey(of.wants, topology, scattered, job.is_running, protects)
+            return ConsolidationKey(queued.wants, None, True, False, protects)
+        scattered = self._allocator.placement.may_scatter(job, queued.step.lacks)
+        return ConsolidationKey(queued.wants, topology, scattered, job.is_running, protects)

@@ -50,23 +50,23 @@ class ProtectionFinder:
         level = divergence_level(self._path, path)
         if level == len(path):
             return QuotaProtection.NONE
-        found = 2 if self._within_quota(path[level]) else 0
+        index = 2 if self._within_quota(path[level]) else 0
         for queue in path[level + 1 :]:
             if self._within_quota(queue):
-                return _PROTECTIONS[found + 1]
-        return _PROTECTIONS[found]
+                return _PROTECTIONS[index + 1]
+        return _PROTECTIONS[index]
 
     def open_to(self, *, is_owner: bool) -> list[QuotaProtection]:
         """Return the protections that the requester may override, lowest first."""
         ledger = self._overlay.ledger
-        found = [QuotaProtection.NONE]
+        protections = [QuotaProtection.NONE]
         if ledger.depth > 1:
-            found.append(QuotaProtection.BELOW)
+            protections.append(QuotaProtection.BELOW)
         if is_owner and any(self._may_pass_quotas(queue) for queue in self._path):
-            found.append(QuotaProtection.PARTING)
+            protections.append(QuotaProtection.PARTING)
             if ledger.depth > 1:
-                found.append(QuotaProtection.FULL)
-        return found
+                protections.append(QuotaProtection.FULL)
+        return protections
 
     @property
     def own_over_quota(self) -> bool:
@@ -85,7 +85,7 @@ class ProtectionFinder:
         ledger = self._overlay.ledger
         parent = ledger.parent[queue]
         siblings = ledger.top if parent < 0 else ledger.children[parent]
-        return min([ledger.priority[each] for each in siblings]) < ledger.priority[queue] and any(
+        return min([ledger.priority[sibling] for sibling in siblings]) < ledger.priority[queue] and any(
             self._overlay.is_scaled(parent, row) for row in self._rows
         )
 

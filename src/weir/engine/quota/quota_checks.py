@@ -74,8 +74,8 @@ class UsageBounds:
         ):
             return None
         before = dict(held_by([placement.pod for placement in placements]))
-        more = tuple([(row, amount) for row, amount in _sum(usage) if amount > before.get(row, 0)])
-        return self.quota_refusal(job, more)
+        increased = tuple([(row, amount) for row, amount in _sum(usage) if amount > before.get(row, 0)])
+        return self.quota_refusal(job, increased)
 
     def _bounds_of(self, job: Job) -> _Bounds:
         if not is_bound_by_quotas(job):
@@ -214,11 +214,11 @@ class QuotaChecks(UsageBounds):
             now_s=now_s,
         )
 
-    def is_owner(self, of: EquivalenceClass, at: int) -> bool:
+    def is_owner(self, queued: EquivalenceClass, index: int) -> bool:
         """Return True if its project's quota covers a workload, after older ones' claims.
 
         Reclaim compares the quotas of the queues above where the two paths diverge.
         """
         if self._oldest_first:
-            return at < self._feasibility.owners(of.project).get(of, 0)
-        return self._overlay.in_quota(of.project, of.step.request)
+            return index < self._feasibility.owners(queued.project).get(queued, 0)
+        return self._overlay.in_quota(queued.project, queued.step.request)

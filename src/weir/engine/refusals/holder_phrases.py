@@ -85,9 +85,9 @@ def protection_phrase(
 
 def names_phrase(names: Sequence[str], conjunction: str = "") -> str:
     """Return some of these names and the number of the others, with `conjunction` before the last name."""
-    more = len(names) - _NAMED_MOST
-    if more > 0:
-        return f"{', '.join(names[:_NAMED_MOST])} and {more} more"
+    others = len(names) - _NAMED_MOST
+    if others > 0:
+        return f"{', '.join(names[:_NAMED_MOST])} and {others} more"
     if conjunction and len(names) > 1:
         return f"{', '.join(names[:-1])} {conjunction} {names[-1]}"
     return ", ".join(names)

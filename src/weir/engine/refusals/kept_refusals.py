@@ -56,9 +56,9 @@ class KeptRefusals:
                 table.clear()
 
 
-def shared(table: dict[Key, Found], key: Key, found: Found) -> Found:
+def shared(table: dict[Key, Found], key: Key, result: Found) -> Found:
     """Return the earlier one of two equal results, so that refusals made of it stay equal."""
     before = table.get(key)
-    if before is None or before != found:
-        before = table[key] = found
+    if before is None or before != result:
+        before = table[key] = result
     return before

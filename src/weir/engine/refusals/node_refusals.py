@@ -38,15 +38,15 @@ class NodeRefusals:
         cls, nodes: Iterable[Node | None], request: Request, affinity: Sequence[AffinityPolicy]
     ) -> "NodeRefusals":
         """Ask every node."""
-        found = cls()
+        refusals = cls()
         for node in nodes:
             if node is not None:
                 cause = refused_by(node, request, affinity) or exceeded(node, request)
                 if cause is None:
-                    found.able += 1
+                    refusals.able += 1
                 else:
-                    found.by[cause] += 1
-        return found
+                    refusals.by[cause] += 1
+        return refusals
 
 
 def exceeded(node: Node, request: Request) -> str | None:
@@ -56,19 +56,19 @@ def exceeded(node: Node, request: Request) -> str | None:
 
 def sentence_of(refusals: NodeRefusals, nodes: Iterable[Node | None], request: Request) -> str:
     """Return the sentence for a request that no node can take."""
-    there = [node for node in nodes if node is not None]
-    if not there:
+    existing = [node for node in nodes if node is not None]
+    if not existing:
         return "there are no nodes"
     if len(refusals.by) == 1:
         (cause,) = refusals.by
-        direct = _direct(cause, there, request)
+        direct = _direct(cause, existing, request)
         if direct is not None:
             return direct
     parts = [
-        f"{count} {'is' if count == 1 else 'are'} {_phrase(cause, request)}{taint_phrase(cause, there)}"
+        f"{count} {'is' if count == 1 else 'are'} {_phrase(cause, request)}{taint_phrase(cause, existing)}"
         for cause, count in sorted(refusals.by.items(), key=lambda item: (-item[1], item[0]))
     ]
-    return f"0 of {len(there)} node{'' if len(there) == 1 else 's'} fit a pod of it: {', '.join(parts)}"
+    return f"0 of {len(existing)} node{'' if len(existing) == 1 else 's'} fit a pod of it: {', '.join(parts)}"
 
 
 def _direct(cause: str, nodes: Sequence[Node], request: Request) -> str | None:

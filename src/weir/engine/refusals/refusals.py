@@ -43,10 +43,10 @@ class RefusalSentences:
 
     def reason_of(self, refusal: PendingRefusal) -> Reason:
         """Return the reason of a refusal."""
-        known = self._known.get(id(refusal))
-        if known is None:
-            known = self._known[id(refusal)] = refusal, refusal.reason(self._wording)
-        return known[1]
+        kept = self._known.get(id(refusal))
+        if kept is None:
+            kept = self._known[id(refusal)] = refusal, refusal.reason(self._wording)
+        return kept[1]
 
 
 class SearchEnd(IntEnum):
@@ -84,11 +84,11 @@ class QuotaRefusal:
             return self._headroom_reason()
         queue, resource = wording.queues[self.queue], wording.resources[self.row]
         is_quota = self.kind is RefusalKind.QUOTA
-        what = "quota for non-preemptible work" if is_quota else "limit"
+        noun = "quota for non-preemptible work" if is_quota else "limit"
         amounts = {"have": self.have, "want": self.want, "most": self.most}
         have, want, most = [written(resource, amount) for amount in amounts.values()]
         sentence = (
-            f"{'project' if queue.is_project else 'department'} {queue.name} would exceed its {what}: "
+            f"{'project' if queue.is_project else 'department'} {queue.name} would exceed its {noun}: "
             f"it holds {have} of {most} {_noun(resource)} and this asks for {want} more"
         )
         numbers: Numbers = {"queue": queue.name, "resource": resource}
@@ -160,9 +160,9 @@ class ModelLimitRefusal:
     def reason(self, _: Wording) -> Reason:
         """Return the models."""
         fixed = self.non_preemptible
-        what = "quota for non-preemptible work" if fixed else "limit"
+        noun = "quota for non-preemptible work" if fixed else "limit"
         sentence = (
-            f"the free GPUs are {', '.join(self.models)}, and its queues are at their {what} for these models"
+            f"the free GPUs are {', '.join(self.models)}, and its queues are at their {noun} for these models"
         )
         code = ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA if fixed else ReasonCode.OVER_LIMIT
         return Reason(code, sentence, {"models": list(self.models)})
@@ -252,11 +252,11 @@ class OutageRefusal:
             numbers["gpus"] = list(outage.devices)
         if outage.until_s is not None:
             numbers["until_s"] = outage.until_s
-        what = f"{self._out_of_service()}: {outage.sentence}"
+        cause = f"{self._out_of_service()}: {outage.sentence}"
         after = "" if outage.until_s is None else span(outage.until_s - wording.now_s)
         end = f"; it could start after the end, in {after}" if after else ""
         if left_s <= 0:
-            return Reason(ReasonCode.MAINTENANCE, f"{what}{end}", numbers)
+            return Reason(ReasonCode.MAINTENANCE, f"{cause}{end}", numbers)
         numbers["left_s"] = left_s
         if self.longest_s is not None:
             numbers["max_runtime_s"] = self.longest_s
@@ -265,7 +265,7 @@ class OutageRefusal:
             why = f"that begins in {span(left_s)}, too soon to start it before"
         else:
             why = f"that begins in {span(left_s)}, and it has no --max-runtime that ends before"
-        return Reason(ReasonCode.MAINTENANCE, f"{what}; {why}{end}", numbers)
+        return Reason(ReasonCode.MAINTENANCE, f"{cause}; {why}{end}", numbers)
 
     def _out_of_service(self) -> str:
         devices = self.outage.devices

@@ -44,9 +44,9 @@ class RepackQueue:
     def __init__(self, candidates: Sequence[RepackCandidate], rows: int) -> None:
         self._candidates = candidates
         self._needs = np.zeros((len(candidates), rows), np.int64)
-        for at, candidate in enumerate(candidates):
+        for index, candidate in enumerate(candidates):
             for row, amount in candidate.shape.needs:
-                self._needs[at, row] = amount
+                self._needs[index, row] = amount
         self._devices = np.array([candidate.shape.devices for candidate in candidates])
         self._whole = np.array([candidate.shape.whole for candidate in candidates])
         self._milli = np.array([candidate.shape.share_milli for candidate in candidates])
@@ -58,16 +58,16 @@ class RepackQueue:
         devices = np.where(self._whole, capacity.whole[node], (share > 0).sum())
         ok = self._open[:, node] & (self._needs <= free).all(axis=1)
         ok &= (self._devices <= devices) & (self._milli <= share.max(initial=0))
-        return [self._candidates[at] for at in np.flatnonzero(ok).tolist()]
+        return [self._candidates[index] for index in np.flatnonzero(ok).tolist()]
 
 
 def repack_queues(allocator: Allocator) -> dict[int, RepackQueue]:
     """Return the candidates of each project: by priority, then the largest first."""
     by_project: dict[int, list[RepackCandidate]] = {}
-    for of, at in allocator.unserved():
-        candidate = allocator.candidate(of, at)
+    for queued, index in allocator.unserved():
+        candidate = allocator.candidate(queued, index)
         job = candidate.job
-        if sum(candidate.lacks) != 1 or job.topology is not None or not of.step.gpu_milli:
+        if sum(candidate.lacks) != 1 or job.topology is not None or not queued.step.gpu_milli:
             continue
         shape = job.shapes[candidate.lacks.index(1)]
         if shape.pod_rules:  # its placement depends on other nodes
@@ -78,9 +78,11 @@ def repack_queues(allocator: Allocator) -> dict[int, RepackQueue]:
         open_ = open_ if in_service is None else open_ & in_service
         open_ = open_ if within is None else open_ & within
         priority = effective_priority(job, allocator.policy, allocator.now_s)
-        by_project.setdefault(of.project, []).append(RepackCandidate(of, shape, open_, priority))
+        by_project.setdefault(queued.project, []).append(RepackCandidate(queued, shape, open_, priority))
     for candidates in by_project.values():
-        candidates.sort(key=lambda each: (-each.priority, -each.of.step.gpu_milli, each.of.number))
+        candidates.sort(
+            key=lambda candidate: (-candidate.priority, -candidate.of.step.gpu_milli, candidate.of.number)
+        )
     rows = len(allocator.cluster.rows)
     return {project: RepackQueue(candidates, rows) for project, candidates in by_project.items()}
 
@@ -190,18 +192,18 @@ class RepackPlanner:
         capacity, device_memory = self._capacity, int(self._capacity.device_memory[node])
         with capacity.trial():
             capacity.release(node, pod.shape, pod.devices)
-            for of, shape, _, priority in queue.fitting(capacity, node):
-                at = self._at[of]
-                left = len(of.members) - at
+            for queued, shape, _, priority in queue.fitting(capacity, node):
+                index = self._at[queued]
+                left = len(queued.members) - index
                 if not left or priority < own:
                     continue
-                comes = of.members[at][2]
+                comes = queued.members[index][2]
                 if comes is pod.job or pod.job.name in comes.stopped_for or not self._may_come(comes):
                     continue
                 while left and len(come) < _NEW_PODS_MOST and fits_on(capacity, shape, node):
                     devices = self._allocator.placer.devices_for(shape, node)
                     capacity.allocate(node, shape, devices)
-                    come.append(of)
+                    come.append(queued)
                     total += len(devices) * shape.share_on(device_memory)
                     left -= 1
         gain = total - held
@@ -209,12 +211,12 @@ class RepackPlanner:
 
     def _made(self, node: int, change: Repacking) -> list[NodePlacement] | None:
         """Return the placements of the new pods; None, with nothing changed, unless all fit."""
-        goes, first = change.goes, {of: self._at[of] for of in change.come}
+        goes, first = change.goes, {queued: self._at[queued] for queued in change.come}
         placements: list[NodePlacement] = []
         with self._transaction.trial() as trial:
             self._transaction.stop((goes,))
-            for of in change.come:
-                candidate = Candidate(of, first[of]) if first[of] < len(of.members) else None
+            for queued in change.come:
+                candidate = Candidate(queued, first[queued]) if first[queued] < len(queued.members) else None
                 may_come = candidate is not None and self._may_come(candidate.job)
                 placement = self._placement(candidate, node) if candidate is not None and may_come else None
                 if placement is None:
@@ -222,7 +224,7 @@ class RepackPlanner:
                 self._capacity.allocate(node, placement.pod.shape, placement.devices)
                 placements.append(placement)
                 self._accounting.start((placement,))
-                first[of] += 1
+                first[queued] += 1
             trial.commit()
         self._at.update(first)
         return placements

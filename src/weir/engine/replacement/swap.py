@@ -67,13 +67,13 @@ class SwapPlanner:
         if not groups:
             return None
         most = self._own_key(job) - self._policy.swap_min_gain
-        for key, of, at in merge(*[_keyed(peers) for peers in groups]):
+        for key, queued, index in merge(*[_keyed(peers) for peers in groups]):
             if key[0] > most:
                 return None
-            if not self._counts(of, at):
+            if not self._counts(queued, index):
                 continue
-            candidate = Candidate(of, at)
-            if of.project == job.project and self._priority(candidate.job) < self._priority(job):
+            candidate = Candidate(queued, index)
+            if queued.project == job.project and self._priority(candidate.job) < self._priority(job):
                 continue
             if self._may_be_where(candidate, job) and self._may_stand(job):
                 placements = self._placed_instead(candidate, job)
@@ -93,19 +93,19 @@ class SwapPlanner:
     def _peers_of(self, size: Size) -> list[Peers]:
         """Return the pending workloads of a size, in groups."""
         pending, allocator = self._pending_order(), self._allocator
-        found: list[Peers] = []
+        groups: list[Peers] = []
         for line in pending.lines.get(size, {}).values():
-            found += pending.peers_of(line, allocator.runtime_order, allocator.served_of)
-        return found
+            groups += pending.peers_of(line, allocator.runtime_order, allocator.served_of)
+        return groups
 
-    def _counts(self, of: EquivalenceClass, at: int) -> bool:
+    def _counts(self, queued: EquivalenceClass, index: int) -> bool:
         """Return True if no workload of its project and size with a higher priority could start instead."""
-        allocator, size = self._allocator, of.wants[1]
-        if of in self._served or not allocator.feasibility.could_run(of):
+        allocator, size = self._allocator, queued.wants[1]
+        if queued in self._served or not allocator.feasibility.could_run(queued):
             return False
-        own = self._priority(of.members[at][2])
-        for other in self._cluster.waiting_of[of.project]:
-            if other is of or other.wants[1] != size or other in self._served:
+        own = self._priority(queued.members[index][2])
+        for other in self._cluster.waiting_of[queued.project]:
+            if other is queued or other.wants[1] != size or other in self._served:
                 continue
             first = allocator.served_of(other)
             could_come = first < len(other.members) and allocator.feasibility.could_run(other)

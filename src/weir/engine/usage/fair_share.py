@@ -57,33 +57,33 @@ class Siblings:
         for tier in self.tiers:
             if left <= 0:
                 break
-            short = [at for at in tier if wanted[at] > given[at]]
-            missing = [wanted[at] - given[at] for at in short]
+            short = [index for index in tier if wanted[index] > given[index]]
+            missing = [wanted[index] - given[index] for index in short]
             risen = water_fill(left, missing, self._weights(tier, short, row))
             if row == GPU_ROW and not self.share_devices(tier):
-                risen = _rounded(risen, [self.ledger.age[self.queues[at]] for at in short])
-            for at, more in zip(short, risen, strict=True):
-                given[at] += more
+                risen = _rounded(risen, [self.ledger.age[self.queues[index]] for index in short])
+            for index, added in zip(short, risen, strict=True):
+                given[index] += added
             left -= sum(risen)
         return given
 
     def _weights(self, tier: Sequence[int], short: Sequence[int], row: int) -> list[float]:
         """Return the weights of the siblings of a tier that want more than their guarantee."""
         weight = self.ledger.weight
-        weights = [weight[self.queues[at]][row] for at in short]
+        weights = [weight[self.queues[index]][row] for index in short]
         if not self.usage_k:
             return weights
-        total = sum([weight[self.queues[at]][row] for at in tier]) or 1.0
-        normal = [each / total for each in weights]
+        total = sum([weight[self.queues[index]][row] for index in tier]) or 1.0
+        normal = [value / total for value in weights]
         return [
-            max(0.0, share + self.usage_k * (share - self.usage[self.queues[at]])) if share else 0.0
-            for share, at in zip(normal, short, strict=True)
+            max(0.0, share + self.usage_k * (share - self.usage[self.queues[index]])) if share else 0.0
+            for share, index in zip(normal, short, strict=True)
         ]
 
     def share_devices(self, tier: Sequence[int]) -> bool:
         """Return True if a queue of the tier requests parts of devices."""
         sharing, queues = self.ledger.sharing, self.queues
-        return sum([sharing[queues[at]] for at in tier]) > 0
+        return sum([sharing[queues[index]] for index in tier]) > 0
 
 
 def _guarantees(siblings: Siblings, row: int, have: float, wanted: Sequence[int]) -> list[float]:
@@ -91,22 +91,22 @@ def _guarantees(siblings: Siblings, row: int, have: float, wanted: Sequence[int]
     quota, queues = siblings.ledger.quota, siblings.queues
     given = [0.0] * len(wanted)
     left = have
-    for at, queue in enumerate(queues):
+    for index, queue in enumerate(queues):
         if quota[queue][row] >= UNLIMITED:
-            given[at] = min(float(wanted[at]), have)
-            left -= given[at]
+            given[index] = min(float(wanted[index]), have)
+            left -= given[index]
     left = max(0.0, left)
     for tier in siblings.tiers:
-        finite = [at for at in tier if quota[queues[at]][row] < UNLIMITED]
-        claims = [float(min(quota[queues[at]][row], wanted[at])) for at in finite]
+        finite = [index for index in tier if quota[queues[index]][row] < UNLIMITED]
+        claims = [float(min(quota[queues[index]][row], wanted[index])) for index in finite]
         claimed = sum(claims)
         if claimed > left:
-            claims = water_fill(left, claims, [float(quota[queues[at]][row]) for at in finite])
+            claims = water_fill(left, claims, [float(quota[queues[index]][row]) for index in finite])
             if row == GPU_ROW and not siblings.share_devices(finite):
-                claims = _rounded(claims, [siblings.ledger.age[queues[at]] for at in finite])
+                claims = _rounded(claims, [siblings.ledger.age[queues[index]] for index in finite])
             claimed = sum(claims)
-        for at, claim in zip(finite, claims, strict=True):
-            given[at] = claim
+        for index, claim in zip(finite, claims, strict=True):
+            given[index] = claim
         left = max(0.0, left - claimed)
     return given
 
@@ -118,18 +118,18 @@ def water_fill(amount: float, wanted: Sequence[float], weights: Sequence[float])
     wants or the rest is divided at one level. Weight 0 gets nothing.
     """
     given = [0.0] * len(wanted)
-    levels = [(wanted[at] / weight, at) for at, weight in enumerate(weights) if weight > 0]
+    levels = [(wanted[index] / weight, index) for index, weight in enumerate(weights) if weight > 0]
     levels.sort()
-    weight_left = sum([weights[at] for _, at in levels])
-    for place, (level, at) in enumerate(levels):
+    weight_left = sum([weights[index] for _, index in levels])
+    for place, (level, index) in enumerate(levels):
         if level * weight_left > amount:
-            each = amount / weight_left
+            per_weight = amount / weight_left
             for _, rest in levels[place:]:
-                given[rest] = each * weights[rest]
+                given[rest] = per_weight * weights[rest]
             break
-        given[at] = wanted[at]
-        amount -= wanted[at]
-        weight_left -= weights[at]
+        given[index] = wanted[index]
+        amount -= wanted[index]
+        weight_left -= weights[index]
     return given
 
 
@@ -143,9 +143,11 @@ def _rounded(exact: Sequence[float], ages: Sequence[tuple[float, int]]) -> list[
     spare = int((sum(exact) + 1e-3) // WHOLE_MILLI - sum(floors))
     # Few distinct values: most amounts are whole or equal
     near = {part: -round(part, 3) for part in set(parts)}
-    largest = sorted([(near[part], age, at) for at, (part, age) in enumerate(zip(parts, ages, strict=True))])
-    for _, _, at in largest[:spare]:
-        floors[at] += 1
+    largest = sorted(
+        [(near[part], age, index) for index, (part, age) in enumerate(zip(parts, ages, strict=True))]
+    )
+    for _, _, index in largest[:spare]:
+        floors[index] += 1
     return [floor * WHOLE_MILLI for floor in floors]
 
 
@@ -155,14 +157,14 @@ def excess_demand(cluster: Cluster, could_run: Callable[[EquivalenceClass], bool
     If they counted, their fair share would be withheld from the siblings of their queue and stay unused.
     """
     excess: dict[int, dict[int, int]] = {}
-    for of in cluster.waiting.values():
-        job = of.first
-        if could_run(of) or job.is_running:  # a part of a running one does fit
+    for queued in cluster.waiting.values():
+        job = queued.first
+        if could_run(queued) or job.is_running:  # a part of a running one does fit
             continue
-        line = excess.setdefault(of.project, {})
+        line = excess.setdefault(queued.project, {})
         for request, pending in zip(job.requests, job.pending, strict=True):
             for row, amount in request:
-                line[row] = line.get(row, 0) + amount * pending * len(of.members)
+                line[row] = line.get(row, 0) + amount * pending * len(queued.members)
     return excess
 
 
@@ -290,8 +292,8 @@ class FairShareTree:
     def _set(self, row: int, queues: Iterable[int], shares: Iterable[float]) -> None:
         """Set the shares of a resource that have changed."""
         share, versions = self.share, self.versions
-        for queue, each in zip(queues, shares, strict=True):
-            if share[queue][row] != each:
+        for queue, new_share in zip(queues, shares, strict=True):
+            if share[queue][row] != new_share:
                 share[queue] = share[queue].copy()
-                share[queue][row] = each
+                share[queue][row] = new_share
                 versions[queue] += 1

@@ -64,8 +64,8 @@ class UsageOverlay:
 
     def is_scaled(self, parent: int, row: int) -> bool:
         """Return True if the guarantees of a queue's children (-1: of the top) exceed the capacity."""
-        found = self._scaled.get((parent, row))
-        if found is None:
+        is_scaled = self._scaled.get((parent, row))
+        if is_scaled is None:
             ledger, share, demand = self.ledger, self.share, self._tree.demand
             siblings = ledger.top if parent < 0 else ledger.children[parent]
             have = self._totals[row] if parent < 0 else share[parent][row]
@@ -74,8 +74,8 @@ class UsageOverlay:
                 for queue in siblings
                 if ledger.quota[queue][row] < UNLIMITED
             )
-            found = self._scaled[(parent, row)] = claims > have + 1e-6
-        return found
+            is_scaled = self._scaled[(parent, row)] = claims > have + 1e-6
+        return is_scaled
 
     def rollback(self, position: int) -> None:
         """Restore the usage at a position of the log."""
@@ -160,11 +160,11 @@ def usage_of(cluster: Cluster, policy: Policy, now_s: float) -> list[float]:
     used = [0.0] * len(ledger.queues)
     total = cluster.total(GPU_ROW) if rules.k else 0
     if total:
-        projects = [at for at, queue in enumerate(ledger.queues) if queue.is_project]
-        names = [ledger.queues[at].name for at in projects]
+        projects = [project for project, queue in enumerate(ledger.queues) if queue.is_project]
+        names = [ledger.queues[project].name for project in projects]
         decayed = cluster.usage.decayed(names, now_s, rules.half_life, rules.window)
-        for at, milli in zip(projects, decayed, strict=True):
-            for queue in ledger.path[at]:
+        for project, milli in zip(projects, decayed, strict=True):
+            for queue in ledger.path[project]:
                 used[queue] += milli / total
     return used
 
@@ -202,7 +202,7 @@ class QuotaOverlay(UsageOverlay):
         """Return the order among siblings, smaller first; without a request, by current usage alone."""
         without = self.dominant(queue)
         largest, beside = self._dominant_with(queue, request, without)
-        created_s, at = self.ledger.age[queue]
+        created_s, position = self.ledger.age[queue]
         return (
             self.over_share(queue),
             not self.in_quota(queue, request) if request else not self.within_quota(queue),
@@ -211,7 +211,7 @@ class QuotaOverlay(UsageOverlay):
             beside,
             *without,
             created_s,
-            at,
+            position,
         )
 
     def _dominant_with(self, queue: int, request: Amounts, without: tuple[float, int]) -> tuple[float, int]:
@@ -232,7 +232,7 @@ class QuotaOverlay(UsageOverlay):
     def giving_key(self, queue: int) -> tuple[object, ...]:
         """Return the order in which queues give, by current usage; smaller gives first."""
         dominant, beside = self.dominant(queue)
-        created_s, at = self.ledger.age[queue]
+        created_s, position = self.ledger.age[queue]
         return (
             not self.over_share(queue),
             self.within_quota(queue),
@@ -240,5 +240,5 @@ class QuotaOverlay(UsageOverlay):
             -dominant,
             -beside,
             -created_s,
-            -at,
+            -position,
         )

@@ -90,11 +90,11 @@ class CheapestNode:
         closed = self._rules.closed(columns, self._shape, self._removable)
         self._unknown = [node for node in self._unknown if not closed[node]]
         open_ = self._rules.clearable(columns, self._shape, self._removable)
-        found = self._best(accept, steps_most, open_, shut)
+        cheapest = self._best(accept, steps_most, open_, shut)
         for family, entry in shut:
             if not closed[entry[1]]:
                 heappush(self._heaps[family], entry)
-        return found
+        return cheapest
 
     def ordered(self) -> list[list[Entry]]:
         """Return heaps of the remaining nodes by family, in the order in which families are evicted from."""
@@ -145,16 +145,16 @@ class CheapestNode:
             return NodeCapacity(self._capacity, node, self._shape, some, excesses)
 
         if limits is None:
-            found = minimal_victim_sets(space_of(victims), victims)
+            sets = minimal_victim_sets(space_of(victims), victims)
         else:
             allowances = self._victim_candidates.allowances
-            found = permitted_victim_sets(space_of, victims, limits, allowances)
-        for at, (key, chosen) in enumerate(islice(found, SETS_MOST), 1):
+            sets = permitted_victim_sets(space_of, victims, limits, allowances)
+        for number, (key, chosen) in enumerate(islice(sets, SETS_MOST), 1):
             if sum(victim.price for victim in chosen) > self._victim_candidates.price_most:
                 break
             if below is not None and key[1] >= below:
                 break
-            self.gave_up |= at == SETS_MOST or len(victims) > MAX_ENUMERATED
+            self.gave_up |= number == SETS_MOST or len(victims) > MAX_ENUMERATED
             going = self._victim_candidates.legal_order(chosen)
             if going is not None and accept(node, chosen):
                 self.found[node] = going
@@ -185,15 +185,15 @@ class CheapestByShape:
 
     def of(self, shape: RequestShape) -> CheapestNode:
         """Return the search for a shape."""
-        found = self._by_shape.get(shape.id)
-        if found is None:
+        search = self._by_shape.get(shape.id)
+        if search is None:
             candidates, placer = self._candidates, self._placer
             candidates.nodes_needed = sum(self._candidate.lacks)
             mask = placer.ranking_of(shape, self._affinity).mask
             if self._within is not None:
                 mask = mask & self._within
-            found = self._by_shape[shape.id] = CheapestNode(placer, candidates, shape, mask)
-        return found
+            search = self._by_shape[shape.id] = CheapestNode(placer, candidates, shape, mask)
+        return search
 
     def least_price(self) -> float:
         """Return a lower bound of the price of all pods; infinite if they can't fit."""

@@ -109,7 +109,7 @@ class VictimTiers:
         asked = {row for row, amount in self._rules.request if amount}
         used, share = overlay.used[queue], overlay.share[queue]
         return any(
-            used[row] - sum(amount for pod in pods for at, amount in pod.amounts if at == row)
+            used[row] - sum(amount for pod in pods for pod_row, amount in pod.amounts if pod_row == row)
             < share[row] - 1e-6
             for row, _ in overlay.ledger.bounded[queue]
             if row in asked

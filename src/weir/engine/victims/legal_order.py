@@ -67,9 +67,9 @@ class LegalOrder:
                 going = self._ordered(victims)
             if going is not None:
                 return going
-        found = self._between(victims, taken) if taken else None
-        self.refused |= found is None
-        return found
+        order = self._between(victims, taken) if taken else None
+        self.refused |= order is None
+        return order
 
     def _between(
         self, victims: Sequence[Victim], taken: Sequence[tuple[Victim, EvictionRule]]
@@ -85,7 +85,7 @@ class LegalOrder:
                 self._accounting.resume(victim.pods)
             going = self._ordered([*before, *victims])
         stopped = set(map(id, before))
-        return None if going is None else [each for each in going if id(each[0]) not in stopped]
+        return None if going is None else [pair for pair in going if id(pair[0]) not in stopped]
 
     def _ordered(self, victims: Sequence[Victim]) -> list[tuple[Victim, EvictionRule]] | None:
         going: list[tuple[Victim, EvictionRule]] = []

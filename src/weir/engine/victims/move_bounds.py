@@ -57,13 +57,13 @@ class MoveBounds:
         self._prices: dict[tuple[int, float, bool], Floats] = {}
         self._over_quota: Bools | None = None
 
-    def could_suffice(self, of: EquivalenceClass, at: int, moves: ConsolidationKey) -> bool:
+    def could_suffice(self, queued: EquivalenceClass, index: int, moves: ConsolidationKey) -> bool:
         """Return True if moves within the budget could free enough, assuming places for all of them."""
-        found = self._suffice.get(moves)
-        if found is None:
-            found = self._searches_all or self._could_free(of.members[at][2], of.step.lacks, moves)
-            self._suffice[moves] = found
-        return found
+        fits = self._suffice.get(moves)
+        if fits is None:
+            fits = self._searches_all or self._could_free(queued.members[index][2], queued.step.lacks, moves)
+            self._suffice[moves] = fits
+        return fits
 
     @property
     def over_quota(self) -> Bools:
@@ -153,40 +153,42 @@ class MoveBounds:
             prices = np.where(level.of >= 0, self.least_prices(devices, budget, spares), np.inf)
             order = np.lexsort((prices, level.of))
             order = order[np.isfinite(prices[order])]
-            of, needed = level.of[order], _nodes_for(self._cluster, devices, lack)
-            first = np.arange(len(of)) - np.searchsorted(of, of) < needed  # the cheapest nodes of each domain
-            total = np.bincount(of[first], prices[order][first], level.count)
-            enough &= (np.bincount(of, minlength=level.count) >= needed) & (total <= budget)
+            domains, needed = level.of[order], _nodes_for(self._cluster, devices, lack)
+            first = (
+                np.arange(len(domains)) - np.searchsorted(domains, domains) < needed
+            )  # the cheapest nodes of each domain
+            total = np.bincount(domains[first], prices[order][first], level.count)
+            enough &= (np.bincount(domains, minlength=level.count) >= needed) & (total <= budget)
         return bool(enough.any())
 
     def least_prices(self, devices: int, budget: float, spares: bool) -> Floats:
         """Return by node the least price of moves that free capacity for one pod."""
         key = (devices, budget, spares)
-        found = self._prices.get(key)
-        if found is None:
+        prices = self._prices.get(key)
+        if prices is None:
             rows, price = self.could_move(budget, spares)
             running = self._cluster.running_pods
-            found = self._prices[key] = least_move_prices(self._capacity, devices, running, rows, price)
-        return found
+            prices = self._prices[key] = least_move_prices(self._capacity, devices, running, rows, price)
+        return prices
 
     def could_move(self, budget: float, spares: bool) -> tuple[Ints, Floats]:
         """Return row and price of each pod that is cheap to move and fits."""
-        found = self._found.get((budget, spares))
-        if found is None:
+        movable = self._found.get((budget, spares))
+        if movable is None:
             restart, borrowers = self._policy.price.restart, self.over_quota if spares else None
             running, (first, second) = self._cluster.running_pods, self._capacity.totals.largest_free_blocks()
             beside = first if self._cluster.topologies else second  # a gang that moves as one opens its nodes
             free_blocks = np.where(self._capacity.whole == first, beside, first)
             broken = self._cluster.incomplete.values()
-            found = running.movable(self._now_s, budget, restart, free_blocks, borrowers, broken)
-            self._found[(budget, spares)] = found
-        return found
+            movable = running.movable(self._now_s, budget, restart, free_blocks, borrowers, broken)
+            self._found[(budget, spares)] = movable
+        return movable
 
 
 def _nodes_for(cluster: Cluster, devices: int, pods: int) -> int:
     """Return the least number of nodes for pods of this many devices."""
-    each = int(cluster.capacity[GPU_ROW].max(initial=0)) // WHOLE_MILLI // devices
-    return -(-pods // max(1, each))
+    per_node = int(cluster.capacity[GPU_ROW].max(initial=0)) // WHOLE_MILLI // devices
+    return -(-pods // max(1, per_node))
 
 
 def least_move_prices(
@@ -244,16 +246,16 @@ def cheapest_moves(
     youngest_s = np.full(len(price), -np.inf)
     np.maximum.at(youngest_s, node, running.submitted_s[rows])
     nodes, below = price <= budget, None
-    known = np.flatnonzero(nodes & (price > 0.0))
-    if len(known) > 2 * NODES_MOST:
-        last = known[np.lexsort((-youngest_s[known], price[known]))[NODES_MOST]]
+    priced = np.flatnonzero(nodes & (price > 0.0))
+    if len(priced) > 2 * NODES_MOST:
+        last = priced[np.lexsort((-youngest_s[priced], price[priced]))[NODES_MOST]]
         price_most, oldest_s = float(price[last]), float(youngest_s[last])
         nodes = (price < price_most) | ((price == price_most) & (youngest_s > oldest_s))
         below = (price_most, 1, [(-oldest_s, "")])
     rows = rows[nodes[node]]
     keys = {
-        at: (price.item(at), 1, [(-youngest_s.item(at), "")]) if price[at] > 0.0 else (NO_BOUND,)
-        for at in np.unique(running.node[rows]).tolist()
+        index: (price.item(index), 1, [(-youngest_s.item(index), "")]) if price[index] > 0.0 else (NO_BOUND,)
+        for index in np.unique(running.node[rows]).tolist()
     }
     return CheapestMoves(rows, keys, below)
 

@@ -114,8 +114,8 @@ class NodeBounds:
         for row, amount in shape.needs:
             lacks_part &= columns.free[row, : len(memory)] >= amount
         victims = takeable.by_device(memory, share.shape[1])
-        there = lacks_part[victims.place // share.shape[1]]
-        victims = VictimColumns(*[column[there] for column in victims])
+        counted = lacks_part[victims.place // share.shape[1]]
+        victims = VictimColumns(*[column[counted] for column in victims])
         least: dict[int, tuple[int, float]] = {}
         for rank, price, place in cheapest_by_place(*in_units(need.ravel(), victims)):
             node = place // share.shape[1]

@@ -60,11 +60,11 @@ class EligibleVictims:
         idle = self._allowed(list(self._cluster.unprotected.values()))
         if self._kind is PreemptionKind.IDLE:
             return dict.fromkeys(idle, False)
-        found = dict.fromkeys((*idle, *self._stoppable()), False)
-        if found and self._policy.consolidation.enabled:
+        victims = dict.fromkeys((*idle, *self._stoppable()), False)
+        if victims and self._policy.consolidation.enabled:
             for job in self._movable():
-                found.setdefault(job, True)
-        return found
+                victims.setdefault(job, True)
+        return victims
 
     def _stoppable(self) -> list[Job]:
         """Return running preemptible workloads that are eligible now or after other evictions."""
@@ -72,22 +72,22 @@ class EligibleVictims:
         if self._kind is PreemptionKind.PREEMPT:
             own = self._of_project(rules.job.project)
             return [job for job in own if rules.rule_for(job) is not None]
-        found: list[Job] = []
+        stoppable: list[Job] = []
         others = [project for project in running if project != rules.job.project and running[project]]
         if len(rules.path) == 1:
             for project in others:
                 if self._may_reclaim_from(project):
-                    found += self._of_project(project)
-            return found
+                    stoppable += self._of_project(project)
+            return stoppable
         with self._context.transaction.trial():
             while eligible := [project for project in others if self._may_reclaim_from(project)]:
                 for project in eligible:
                     others.remove(project)
                     jobs = self._of_project(project)
-                    found += jobs
+                    stoppable += jobs
                     for job in jobs:  # in a deep tree, these evictions may make other projects eligible
                         self._accounting.release(self._context.running(job))
-        return found
+        return stoppable
 
     def _may_reclaim_from(self, project: int) -> bool:
         """Return True if a project's workloads may be reclaimed with its present usage."""
@@ -104,7 +104,7 @@ class EligibleVictims:
         jobs = running.jobs_of(rows)
         if self._policy.consolidation.protect_in_quota and not self._rules.is_owner:
             projects = {job.project: job.path for job in jobs}
-            over = {at for at, path in projects.items() if overlay.over_any_quota(path)}
+            over = {project for project, path in projects.items() if overlay.over_any_quota(path)}
             jobs = [job for job in jobs if job.project in over]
         most, now_s = self._move_budget, self._now_s
         movable = [job for job in self._allowed(jobs) if self._could_move(job)]
@@ -113,8 +113,8 @@ class EligibleVictims:
     def _could_move(self, job: Job) -> bool:
         """Return True if each shape of a workload fits any node."""
         affinity = self._context.affinity_of(job)
-        for at, shape in enumerate(job.shapes):
-            if job.placed[at] and not self._has_capacity(shape, affinity):
+        for group, shape in enumerate(job.shapes):
+            if job.placed[group] and not self._has_capacity(shape, affinity):
                 return False
         return True
 
@@ -223,37 +223,42 @@ class VictimCandidates:
 
     def victims_on(self, node: int) -> list[Victim]:
         """Return the victims with pods on a node."""
-        here: dict[Job, list[Pod]] = {}
+        pods_by_job: dict[Job, list[Pod]] = {}
         for pod in self._cluster.pods_on[node]:
             if pod.phase is Phase.RUNNING and pod not in self._leaving:
-                here.setdefault(pod.job, []).append(pod)
+                pods_by_job.setdefault(pod.job, []).append(pod)
         return [
-            victim for job, pods in here.items() if job in self.jobs for victim in self.victims_of(job, pods)
+            victim
+            for job, pods in pods_by_job.items()
+            if job in self.jobs
+            for victim in self.victims_of(job, pods)
         ]
 
-    def victims_of(self, job: Job, here: Sequence[Pod]) -> list[Victim]:
+    def victims_of(self, job: Job, on_node: Sequence[Pod]) -> list[Victim]:
         """Return a job's pods on a node as victims: elastic pods first, then the rest as a whole.
 
         Of services, the one with the most replicas above its minimum gives first, one replica at a time.
         """
         if self.jobs[job]:
             together = job.topology is not None and sum(job.placed) > 1  # they share or prefer one domain
-            pods = self.running(job) if together else here
+            pods = self.running(job) if together else on_node
             if self._disruptions.any and not self.order.may_stop(pods, moves=True):
                 return []
             cost = price_of_move(job, pods, self._policy.price, self._now_s)
-            return [Victim(LAST, cost, job, tuple(pods), tuple(here), False, moves=True)]
+            return [Victim(LAST, cost, job, tuple(pods), tuple(on_node), False, moves=True)]
         victims = []
         running = self.running(job)
         spare = [-need for need in job.needed]
         for pod in running:
             spare[pod.group] += 1
         elastic: set[Pod] = set()
-        if any(more > 0 for more in spare):
+        if any(count > 0 for count in spare):
             groups = job.spec.groups
-            kept = {pod for pod in here if not self.order.may_stop((pod,))} if self._disruptions.any else ()
+            kept = (
+                {pod for pod in on_node if not self.order.may_stop((pod,))} if self._disruptions.any else ()
+            )
             for pod in sorted(
-                here, key=lambda pod: (pod in kept, groups[pod.group].order, -pod.group, -pod.index)
+                on_node, key=lambda pod: (pod in kept, groups[pod.group].order, -pod.group, -pod.index)
             ):
                 if spare[pod.group] > 0:
                     if pod in kept:
@@ -263,9 +268,9 @@ class VictimCandidates:
                     elastic.add(pod)
                     tier, cost = self.tiers.tier(job, [pod], level), self.tiers.price(job, [pod], 1)
                     victims.append(Victim(tier, cost, job, (pod,), (pod,), False))
-        if len(elastic) < len(here) and (not self._disruptions.any or self.order.may_stop(running)):
+        if len(elastic) < len(on_node) and (not self._disruptions.any or self.order.may_stop(running)):
             rest = [pod for pod in running if pod not in elastic] if elastic else running
-            staying = tuple(pod for pod in here if pod not in elastic)
+            staying = tuple(pod for pod in on_node if pod not in elastic)
             tier, cost = self.tiers.tier(job, rest, 1), self.tiers.price(job, rest, self.nodes_needed)
             victims.append(Victim(tier, cost, job, tuple(rest), staying, True))
         return victims
@@ -273,28 +278,28 @@ class VictimCandidates:
 
 def _entries(candidates: VictimCandidates, context: PreemptionContext) -> VictimEntries:
     """Return every possible victim by node."""
-    found = VictimEntries()
+    entries = VictimEntries()
     tier_of: dict[tuple[int, int, bool], Tier] | None = None
     if context.policy.victim_policy == "lowest_cost":
         tier_of = {}
     for job, only_moves in candidates.jobs.items():
         pods = context.running(job)
         if len(pods) == 1 and (job.needed[pods[0].group] or only_moves):
-            _add_only_pod(found, candidates, context, job, pods, tier_of)
+            _add_only_pod(entries, candidates, context, job, pods, tier_of)
             continue
         for node in dict.fromkeys(pod.node for pod in pods):
             for victim in candidates.victims_of(job, [pod for pod in pods if pod.node == node]):
                 devices = sum(len(pod.devices) for pod in victim.here)
                 if devices or victim.price < 0.0:
-                    found.add(victim.here, devices, victim.price, victim.tier, victim.younger)
+                    entries.add(victim.here, devices, victim.price, victim.tier, victim.younger)
                 if not devices:
-                    found.bare.add(node)
-    found.rank(context.placer.capacity)
-    return found
+                    entries.bare.add(node)
+    entries.rank(context.placer.capacity)
+    return entries
 
 
 def _add_only_pod(
-    found: VictimEntries,
+    entries: VictimEntries,
     candidates: VictimCandidates,
     context: PreemptionContext,
     job: Job,
@@ -310,7 +315,7 @@ def _add_only_pod(
     if context.accounting.disruptions.any and not candidates.order.may_stop(pods, moves=only_moves):
         return
     if not pod.devices:
-        found.bare.add(pod.node)
+        entries.bare.add(pod.node)
         return
     if only_moves:
         tier, price = LAST, price_of_move(job, pods, context.policy.price, context.now_s)
@@ -322,8 +327,10 @@ def _add_only_pod(
             tier = tier_of[kind]
         else:
             tier = tier_of[kind] = candidates.tiers.tier(job, pods, 1)
-        known = context.single_prices.get(job)
-        if known is None:
-            known = context.single_prices[job] = candidates.tiers.price(job, pods, candidates.nodes_needed)
-        price = known
-    found.add(pods, len(pod.devices), price, tier, (-job.submitted_s, job.name))
+        single_price = context.single_prices.get(job)
+        if single_price is None:
+            single_price = context.single_prices[job] = candidates.tiers.price(
+                job, pods, candidates.nodes_needed
+            )
+        price = single_price
+    entries.add(pods, len(pod.devices), price, tier, (-job.submitted_s, job.name))

@@ -58,13 +58,13 @@ class VictimEntries:
     _in_parts: list[int] = field(default_factory=list)  # positions of entries with parts of devices
     _ranks: list[int] = field(default_factory=list)
 
-    def add(self, here: Sequence[Pod], devices: int, price: float, tier: Tier, younger: Younger) -> None:
+    def add(self, on_node: Sequence[Pod], devices: int, price: float, tier: Tier, younger: Younger) -> None:
         """Add a victim with its pods on a node and the devices that they hold; `rank` compares its tier."""
-        for pod in here:
+        for pod in on_node:
             if pod.devices and not pod.shape.whole:
                 self._in_parts.append(len(self._entries))
                 break
-        self._entries.append((here[0].node, here, devices, price, tier, younger))
+        self._entries.append((on_node[0].node, on_node, devices, price, tier, younger))
 
     def rank(self, capacity: Capacity) -> None:
         """Turn the entries into columns with their tiers' ranks, and keep the youngest of each."""
@@ -75,8 +75,8 @@ class VictimEntries:
         ranks = {tier: rank for rank, tier in enumerate(self.tiers)}
         self._ranks = [ranks[tier] for tier in tiers]
         youngest = self.youngest
-        for at, rank, younger in zip(node, self._ranks, youngers, strict=True):
-            key = at, rank
+        for place, rank, younger in zip(node, self._ranks, youngers, strict=True):
+            key = place, rank
             if key not in youngest or younger < youngest[key]:
                 youngest[key] = younger
         self.by_node = VictimColumns(
@@ -94,16 +94,16 @@ class VictimEntries:
 
         The place of device d of node n is n * width + d. A device may lack memory as well, so each is loose.
         """
-        at, place, amount = [], [], []
-        for position, (node, here, *_) in enumerate(self._entries):
-            for device, milli in _held(here, device_memory.item(node)).items():
-                at.append(position)
+        positions, place, amount = [], [], []
+        for position, (node, on_node, *_) in enumerate(self._entries):
+            for device, milli in _held(on_node, device_memory.item(node)).items():
+                positions.append(position)
                 place.append(node * width + device)
                 amount.append(milli)
-        price = [self._entries[position][3] for position in at]
-        rank = np.array(self._ranks, np.int64)[at]
+        price = [self._entries[position][3] for position in positions]
+        rank = np.array(self._ranks, np.int64)[positions]
         ints = np.array(place, np.int64), np.array(amount, np.int64), rank
-        return VictimColumns(*ints, np.array(price, np.float64), np.ones(len(at), np.bool_))
+        return VictimColumns(*ints, np.array(price, np.float64), np.ones(len(positions), np.bool_))
 
     def _join_sharers(self, capacity: Capacity) -> None:
         """Join victims that only share one device into the first of them, in the highest of their tiers.
@@ -118,17 +118,17 @@ class VictimEntries:
         alone: list[int] = []  # entries with a part of one device; next, its device and amount
         device_of: list[int] = []
         milli_of: list[int] = []
-        for at in self._in_parts:
-            node, here, count, *_ = self._entries[at]
+        for position in self._in_parts:
+            node, on_node, count, *_ = self._entries[position]
             if count == 1 and not crowded[node]:
-                ((device, milli),) = _held(here, memory[node]).items()
-                alone.append(at)
+                ((device, milli),) = _held(on_node, memory[node]).items()
+                alone.append(position)
                 device_of.append(node * width + device)
                 milli_of.append(milli)
             else:
-                held = _held([pod for pod in here if not pod.shape.whole], memory[node])
-                exclusive = sum([len(pod.devices) for pod in here if pod.shape.whole])
-                devices[at] = len(held) + exclusive
+                held = _held([pod for pod in on_node if not pod.shape.whole], memory[node])
+                exclusive = sum([len(pod.devices) for pod in on_node if pod.shape.whole])
+                devices[position] = len(held) + exclusive
                 several += [node * width + device for device in held]
                 loose[self.by_node.place == node] = True
         sharer, on = np.array(alone, np.int64), np.array(device_of, np.int64)
@@ -175,8 +175,8 @@ def cheapest_by_place(need: Ints, victims: VictimColumns) -> list[tuple[int, flo
     order = np.lexsort((victims.tier, victims.place))
     place, amount, tier = victims.place[order], victims.amount[order], victims.tier[order]
     price, loose = victims.price[order], victims.loose[order]
-    here, first, index = np.unique(place, return_index=True, return_inverse=True)
-    last, lack = np.append(first[1:], len(place)) - 1, need[here]
+    places, first, index = np.unique(place, return_index=True, return_inverse=True)
+    last, lack = np.append(first[1:], len(place)) - 1, need[places]
     total = np.cumsum(amount)
     reached = total - (total - amount)[first][index]  # cumulative amount of a place, up to each victim
     # First victim of each place that frees anything
@@ -186,11 +186,13 @@ def cheapest_by_place(need: Ints, victims: VictimColumns) -> list[tuple[int, flo
     rank[lack <= 0] = 0
     single = (rank >= 0) & (lowest <= last) & (tier[np.minimum(lowest, last)] == rank)
     chosen = single[index] & (tier == rank[index])
-    at, below_zero = index[chosen], np.where(loose[chosen], np.minimum(price[chosen], 0.0), 0.0)
-    least = _knapsack(at, amount[chosen], price[chosen] - below_zero, np.where(single, lack, 0), len(here))
-    least = np.where(single, least + np.bincount(at, below_zero, len(here)), NO_BOUND)
-    found = np.flatnonzero(rank >= 0)
-    return list(zip(rank[found].tolist(), least[found].tolist(), here[found].tolist(), strict=True))
+    chosen_index, below_zero = index[chosen], np.where(loose[chosen], np.minimum(price[chosen], 0.0), 0.0)
+    least = _knapsack(
+        chosen_index, amount[chosen], price[chosen] - below_zero, np.where(single, lack, 0), len(places)
+    )
+    least = np.where(single, least + np.bincount(chosen_index, below_zero, len(places)), NO_BOUND)
+    ranked = np.flatnonzero(rank >= 0)
+    return list(zip(rank[ranked].tolist(), least[ranked].tolist(), places[ranked].tolist(), strict=True))
 
 
 def in_units(need: Ints, victims: VictimColumns) -> tuple[Ints, VictimColumns]:
@@ -216,10 +218,12 @@ def least_prices(free: Ints, wanted: int, node: Ints, devices: Ints, price: Floa
     least = np.where(need <= 0, 0.0, np.inf)
     enough = (np.bincount(node, devices, len(need)) >= need) & (need > 0)
     if enough.any():
-        here = np.flatnonzero(enough)
+        nodes = np.flatnonzero(enough)
         index = np.cumsum(enough) - 1
-        there = enough[node]
-        least[here] = _knapsack(index[node[there]], devices[there], price[there], need[here], len(here))
+        counted = enough[node]
+        least[nodes] = _knapsack(
+            index[node[counted]], devices[counted], price[counted], need[nodes], len(nodes)
+        )
     return least
 
 
@@ -236,12 +240,12 @@ def _knapsack(index: Ints, devices: Ints, price: Floats, need: Ints, nodes: int)
     best[need <= 0] = 0.0
     for turn in range(int(place.max(initial=-1)) + 1):
         now = place == turn
-        at, size, cost = index[now], devices[now], price[now]
-        with_it = partial[at] + cost[:, None]
+        node, size, cost = index[now], devices[now], price[now]
+        with_it = partial[node] + cost[:, None]
         reach = np.arange(most_need)[None, :] + size[:, None]
-        done = reach >= need[at][:, None]
-        best[at] = np.minimum(best[at], np.where(done, with_it, np.inf).min(axis=1))
+        done = reach >= need[node][:, None]
+        best[node] = np.minimum(best[node], np.where(done, with_it, np.inf).min(axis=1))
         line, column = np.nonzero(~done & np.isfinite(with_it))
-        target = (at[line], reach[line, column])
+        target = (node[line], reach[line, column])
         partial[target] = np.minimum(partial[target], with_it[line, column])
     return best

@@ -137,17 +137,17 @@ class VictimSearch:
     def _place(self, pod: Pod) -> NodePlacement | None:
         node = self._placer.best_node(pod.shape, self._affinity, self._within)
         if node < 0:
-            found = self.nodes.of(pod.shape).best(
+            cheapest = self.nodes.of(pod.shape).best(
                 lambda node, chosen: self._settlement.is_possible(
                     pod, node, chosen, self._victims, self._placements
                 ),
                 self._context.policy.search_steps,
             )
-            if found is None:
+            if cheapest is None:
                 gave_up = self.nodes.gave_up or self._candidates.order.gave_up
                 self._end = max(self._end, SearchEnd.GAVE_UP if gave_up else SearchEnd.NO_SET)
                 return None
-            node, going = found
+            node, going = cheapest
             stops = self._kind is not PreemptionKind.CONSOLIDATE
             if stops and sum(self._candidate.lacks) == 1 and not self._victims:
                 nodes = self.nodes.of(pod.shape)
@@ -211,12 +211,12 @@ def largest_victims(candidates: VictimCandidates) -> list[Job]:
     Of its queue smaller ones may go first until it is over no more, and leave the gang without.
     """
     pods = candidates.rules.candidate.pods().values()
-    each = max((pod.shape.devices for some in pods for pod in some), default=0)
+    per_pod = max((pod.shape.devices for some in pods for pod in some), default=0)
     sizes = {
         job: devices_of(candidates.running(job))
         for job, only_moves in candidates.jobs.items()
         if not only_moves
     }
-    large = [job for job, devices in sizes.items() if devices > each]
+    large = [job for job, devices in sizes.items() if devices > per_pod]
     large.sort(key=lambda job: (-sizes[job], -job.submitted_s, job.name))
     return large[:_FIRSTS_MOST]

@@ -110,8 +110,8 @@ class NodeCapacity:
     def fits_without(self, victims: Sequence[Victim]) -> bool:
         """Return True if a pod of the shape fits without these victims."""
         gains = self._gains
-        for at, short in enumerate(self._short):
-            if sum([gains[victim][at] for victim in victims]) < short:
+        for index, short in enumerate(self._short):
+            if sum([gains[victim][index] for victim in victims]) < short:
                 return False
         return not self._share or self._has_devices(victims)
 
@@ -137,22 +137,22 @@ class NodeCapacity:
             for pod in victim.here:
                 if pod.devices:
                     milli = pod.shape.share_on(self._device_memory)
-                    each = pod.shape.memory_on(self._device_memory)
+                    pod_memory = pod.shape.memory_on(self._device_memory)
                     for device in pod.devices:
                         share[device] += milli
-                        memory[device] += each
+                        memory[device] += pod_memory
         if shape.whole:
             return share.count(WHOLE_MILLI) >= shape.devices
-        milli, each = shape.share_on(self._device_memory), shape.gpu_memory
-        found = sum(left >= milli and memory[device] >= each for device, left in enumerate(share))
-        return found >= shape.devices
+        milli, pod_memory = shape.share_on(self._device_memory), shape.gpu_memory
+        count = sum(left >= milli and memory[device] >= pod_memory for device, left in enumerate(share))
+        return count >= shape.devices
 
 
 def _gain(victim: Victim, row: int) -> int:
     """Return the amount of a resource that a victim frees on the node; exclusive devices for GPUs."""
     if row == GPU_ROW:
         return sum(len(pod.devices) for pod in victim.here)
-    return sum(amount for pod in victim.here for at, amount in pod.shape.needs if at == row)
+    return sum(amount for pod in victim.here for pod_row, amount in pod.shape.needs if pod_row == row)
 
 
 def minimal_victim_sets(
@@ -173,9 +173,9 @@ def minimal_victim_sets(
         return
     below = [victim for tier in tiers[:-1] for victim in tier]
     highest = tiers[-1]
-    found = [(set_key(chosen), at, chosen) for at, chosen in enumerate(_minimal(space, highest, below))]
-    found.sort(key=lambda entry: entry[:2])
-    for key, _, chosen in found:
+    sets = [(set_key(chosen), index, chosen) for index, chosen in enumerate(_minimal(space, highest, below))]
+    sets.sort(key=lambda entry: entry[:2])
+    for key, _, chosen in sets:
         whole = list(chosen)
         for depth in range(len(tiers) - 2, -1, -1):
             rest = [victim for tier in tiers[:depth] for victim in tier]
@@ -202,29 +202,29 @@ def _minimal(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Vict
         least = _least(space, victims, gone)
         return [_greedy(space, victims, gone) if least is None else least]
     ordered = sorted(victims, key=lambda victim: (-_size(victim), victim.price, victim.younger))
-    found: list[list[Victim]] = []
-    _grow(space, ordered, gone, 0, [], found)
-    return found
+    sets: list[list[Victim]] = []
+    _grow(space, ordered, gone, 0, [], sets)
+    return sets
 
 
 def _grow(
     space: NodeCapacity,
     ordered: Sequence[Victim],
     gone: Sequence[Victim],
-    at: int,
+    start: int,
     chosen: list[Victim],
-    found: list[list[Victim]],
+    sets: list[list[Victim]],
 ) -> None:
-    """Find minimal sets with the chosen victims and any from `at` on."""
+    """Find minimal sets with the chosen victims and any from `start` on."""
     if space.fits_without([*gone, *chosen]):
         if all(not space.fits_without([*gone, *chosen[:k], *chosen[k + 1 :]]) for k in range(len(chosen))):
-            found.append(chosen)
-    elif at < len(ordered) and space.fits_without([*gone, *chosen, *ordered[at:]]):
-        _grow(space, ordered, gone, at + 1, [*chosen, ordered[at]], found)
-        rest = at + 1
-        while rest < len(ordered) and space.alike(ordered[at], ordered[rest]):
+            sets.append(chosen)
+    elif start < len(ordered) and space.fits_without([*gone, *chosen, *ordered[start:]]):
+        _grow(space, ordered, gone, start + 1, [*chosen, ordered[start]], sets)
+        rest = start + 1
+        while rest < len(ordered) and space.alike(ordered[start], ordered[rest]):
             rest += 1  # without this victim, an equal one isn't needed either
-        _grow(space, ordered, gone, rest, chosen, found)
+        _grow(space, ordered, gone, rest, chosen, sets)
 
 
 def _size(victim: Victim) -> int:
@@ -245,9 +245,9 @@ def _least(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victim
     for victim in sorted(victims, key=lambda victim: (-gains[victim], victim.price, victim.younger)):
         for given, chosen in list(best.items()):
             if gains[victim] and given < need:
-                total, more = min(need, given + gains[victim]), [*chosen, victim]
-                if total not in best or set_key(more) < set_key(best[total]):
-                    best[total] = more
+                total, grown = min(need, given + gains[victim]), [*chosen, victim]
+                if total not in best or set_key(grown) < set_key(best[total]):
+                    best[total] = grown
         if len(best) > _SUMS_MOST:
             return None
     return best.get(max(need, 0))
@@ -285,9 +285,9 @@ def permitted_victim_sets(
     mates: dict[Job, list[Victim]] = {}
     for victim in victims:
         mates.setdefault(victim.job, []).append(victim)
-    found: list[list[Victim]] = []
-    _grow_permitted(space, sorted(victims, key=lambda victim: victim.tier), mates, permits, 0, [], found)
-    keyed = [(allowances(chosen), _key(chosen), at, chosen) for at, chosen in enumerate(found)]
+    sets: list[list[Victim]] = []
+    _grow_permitted(space, sorted(victims, key=lambda victim: victim.tier), mates, permits, 0, [], sets)
+    keyed = [(allowances(chosen), _key(chosen), index, chosen) for index, chosen in enumerate(sets)]
     keyed.sort(key=lambda entry: entry[:3])
     for _, key, _, chosen in keyed:
         yield key, chosen
@@ -306,7 +306,7 @@ def _together(victims: Sequence[Victim], permits: Permits, allowances: Allowance
         mates = (
             []
             if not victim.whole
-            else [each for each in victims if each.job is victim.job and not each.whole]
+            else [mate for mate in victims if mate.job is victim.job and not mate.whole]
         )
         if all(mate in kept for mate in mates) and permits([*kept, victim]):
             kept.append(victim)
@@ -318,20 +318,20 @@ def _grow_permitted(
     ordered: Sequence[Victim],
     mates: dict[Job, list[Victim]],
     permits: Permits,
-    at: int,
+    position: int,
     chosen: list[Victim],
-    found: list[list[Victim]],
+    sets: list[list[Victim]],
 ) -> None:
-    """Find the permitted sets that free capacity, with the chosen victims and any from `at` on."""
+    """Find the permitted sets that free capacity, with the chosen victims and any from `position` on."""
     if chosen and not permits(chosen):
         return
     if space.fits_without(chosen) and _is_closed(chosen, mates):
         if not _has_spare(space, chosen):
-            found.append(chosen)
+            sets.append(chosen)
         return
-    if at < len(ordered) and space.fits_without([*chosen, *ordered[at:]]):
-        _grow_permitted(space, ordered, mates, permits, at + 1, [*chosen, ordered[at]], found)
-        _grow_permitted(space, ordered, mates, permits, at + 1, chosen, found)
+    if position < len(ordered) and space.fits_without([*chosen, *ordered[position:]]):
+        _grow_permitted(space, ordered, mates, permits, position + 1, [*chosen, ordered[position]], sets)
+        _grow_permitted(space, ordered, mates, permits, position + 1, chosen, sets)
 
 
 def _is_closed(chosen: Sequence[Victim], mates: dict[Job, list[Victim]]) -> bool:

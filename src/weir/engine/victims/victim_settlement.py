@@ -192,9 +192,9 @@ class VictimSettlement:
         if any(columns.free[row, node] < amount for row, amount in shape.needs):
             return False
         device_memory = int(self._capacity.device_memory[node])
-        milli, each = shape.share_on(device_memory), shape.memory_on(device_memory)
+        milli, pod_memory = shape.share_on(device_memory), shape.memory_on(device_memory)
         share, memory = columns.share[node], columns.memory[node]
-        return all(share[device] >= milli and memory[device] >= each for device in pod.devices)
+        return all(share[device] >= milli and memory[device] >= pod_memory for device in pod.devices)
 
     def settle(self, victims: ChosenVictims, plan: PreemptionPlan) -> bool:
         """Move victims that fit elsewhere and evict the others; return False if one can't be either.
@@ -205,7 +205,7 @@ class VictimSettlement:
             return False  # only some of its pods have the GPU model of the exceeded limit
         self._accounting.start(plan.placements)
         stopped: set[Job] = set()
-        for victim, rule in sorted(victims, key=lambda each: (not each[0].moves, not each[0].whole)):
+        for victim, rule in sorted(victims, key=lambda pair: (not pair[0].moves, not pair[0].whole)):
             placements = None
             if victim.job not in stopped and (victim.moves or self._may_move(victim)):
                 placements = self._mover.move(victim, plan.placements)

@@ -163,17 +163,17 @@ class CertificateRotation:
         path = f"{self._secrets}/{self._secret}"
         for left in reversed(range(_TRIES)):
             try:
-                found = await self._api.get(path, Secret)
+                secret = await self._api.get(path, Secret)
             except NotFound:
-                found = Secret(Metadata(name=self._secret))
-            certificates = read(found.data)
+                secret = Secret(Metadata(name=self._secret))
+            certificates = read(secret.data)
             wanted = (
                 self._first() if certificates is None else renewed(certificates, self._names, self._now())
             )
             if wanted is certificates:
                 return wanted
             try:
-                await self._write(found, wanted)
+                await self._write(secret, wanted)
             except Conflict:
                 if not left:
                     raise
@@ -186,12 +186,12 @@ class CertificateRotation:
         made = first(self._names, self._now())
         return made if self._held_last is None else trusting(made, self._held_last.bundle, self._now())
 
-    async def _write(self, found: Secret, wanted: Certificates) -> None:
+    async def _write(self, secret: Secret, wanted: Certificates) -> None:
         metadata = {"name": self._secret}
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "data": written(wanted)}
-        if found.metadata.resource_version:
-            metadata["resourceVersion"] = found.metadata.resource_version
-            labels = {"metadata": {**metadata, "labels": found.metadata.labels}}
+        if secret.metadata.resource_version:
+            metadata["resourceVersion"] = secret.metadata.resource_version
+            labels = {"metadata": {**metadata, "labels": secret.metadata.labels}}
             await self._api.put(f"{self._secrets}/{self._secret}", {**body, **labels}, Secret)
         else:
             await self._api.post(self._secrets, {**body, "metadata": metadata}, Secret)
@@ -203,15 +203,15 @@ class CertificateRotation:
         for kind, step in _CONFIGURATIONS.items():
             path = path_of(_REGISTRATION, kind, name=self._configurations)
             try:
-                found = await self._api.get(path, WebhookConfiguration)
+                configuration = await self._api.get(path, WebhookConfiguration)
             except NotFound:
                 missing.append(kind)
                 continue
             changes = {
-                each.name: each.client_config.change(
-                    bundle, f"/{OWN_PATHS.get(each.name, step)}/{certificates.caller_key}"
+                webhook.name: webhook.client_config.change(
+                    bundle, f"/{OWN_PATHS.get(webhook.name, step)}/{certificates.caller_key}"
                 )
-                for each in found.webhooks
+                for webhook in configuration.webhooks
             }
             webhooks = [{"name": name, "clientConfig": change} for name, change in changes.items() if change]
             if webhooks:
@@ -232,8 +232,8 @@ class CertificateRotation:
         """
         path = path_of("apiregistration.k8s.io/v1", "apiservices", name=self._api_service)
         try:
-            found = await self._api.get(path, ApiService)
-            if found.spec.service == self._service and found.spec.ca_bundle != bundle:
+            api_service = await self._api.get(path, ApiService)
+            if api_service.spec.service == self._service and api_service.spec.ca_bundle != bundle:
                 await self._api.patch(path, {"spec": {"caBundle": bundle}}, Patch.MERGE, ApiService)
         except NotFound:
             return ""

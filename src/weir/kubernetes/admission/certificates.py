@@ -65,7 +65,11 @@ def renewed(certificates: Certificates, names: Sequence[str], now: datetime) -> 
 
 def trusting(new: Certificates, bundle: bytes, now: datetime) -> Certificates:
     """Return new certificates with former authorities, as long as their certificates may be in use."""
-    former = [each for each in x509.load_pem_x509_certificates(bundle) if now < each.not_valid_after_utc]
+    former = [
+        certificate
+        for certificate in x509.load_pem_x509_certificates(bundle)
+        if now < certificate.not_valid_after_utc
+    ]
     return replace(new, bundle=new.bundle + b"".join(map(_pem, former[:OLD_MOST])))
 
 
@@ -76,13 +80,13 @@ def read(data: Mapping[str, str]) -> Certificates | None:
         caller_key = raw.get(_CALLER_KEY, b"").decode("ascii")
         if not _CALLER_KEY_FORM.fullmatch(caller_key):
             caller_key = ""
-        found = Certificates(raw[_CA], raw[_CERTIFICATE], raw[_KEY], caller_key)
-        x509.load_pem_x509_certificates(found.bundle)
-        x509.load_pem_x509_certificate(found.certificate)
-        serialization.load_pem_private_key(found.key, None)
+        certificates = Certificates(raw[_CA], raw[_CERTIFICATE], raw[_KEY], caller_key)
+        x509.load_pem_x509_certificates(certificates.bundle)
+        x509.load_pem_x509_certificate(certificates.certificate)
+        serialization.load_pem_private_key(certificates.key, None)
     except (KeyError, ValueError, TypeError):
         return None
-    return found
+    return certificates
 
 
 def written(certificates: Certificates) -> dict[str, Any]:
@@ -102,8 +106,11 @@ def _is_due(certificate: x509.Certificate, now: datetime) -> bool:
 
 
 def _names_of(certificate: x509.Certificate) -> list[str]:
-    found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return [*found.get_values_for_type(x509.DNSName), *map(str, found.get_values_for_type(x509.IPAddress))]
+    alternative_names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [
+        *alternative_names.get_values_for_type(x509.DNSName),
+        *map(str, alternative_names.get_values_for_type(x509.IPAddress)),
+    ]
 
 
 def _authority(now: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:

@@ -47,15 +47,17 @@ class Claimant:
     patch: list[dict[str, Any]]
 
 
-def claimant(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> Claimant | None:
+def claimant(request: Mapping[str, Any], quota_tree: QuotaTree, reading: PodRules) -> Claimant | None:
     """Return the pod or Job whose claims have to be read; None if its claims don't matter."""
-    pod = reviewed_template(request, known)
-    if pod is None or any(each.get("controller") and each.get("kind") == "DaemonSet" for each in pod.owners):
+    pod = reviewed_template(request, quota_tree)
+    if pod is None or any(
+        owner.get("controller") and owner.get("kind") == "DaemonSet" for owner in pod.owners
+    ):
         return None
     sources = tuple(dict.fromkeys(map(_source, (pod.spec.get("resourceClaims") or ())[:SOURCES_MAX])))
     if not sources:
         return None
-    return Claimant(pod.namespace, sources, with_scheduler(request, known, reading))
+    return Claimant(pod.namespace, sources, with_scheduler(request, quota_tree, reading))
 
 
 def _source(written: Mapping[str, Any]) -> Source:
@@ -94,25 +96,25 @@ class ClaimedClasses:
 
     async def _claims(self, namespace: str, resource: str, name: str) -> bool:
         key, now_s = (namespace, name), monotonic()
-        found, until_s = self._templates.get(key, (False, 0.0))
+        claims_gpus, until_s = self._templates.get(key, (False, 0.0))
         if resource == TEMPLATES and now_s < until_s:
-            return found
+            return claims_gpus
         if not is_name(name):  # the API server checks names later
             return False
         path = path_of(RESOURCE_API, resource, namespace, name)
         async with self._reading:
             if resource == CLAIMS:
                 return self._names_class((await self._api.get(path, ResourceClaim)).spec)
-            found = self._names_class((await self._api.get(path, ResourceClaimTemplate)).spec.spec)
-        self._templates[key] = found, now_s + KEPT_S
+            claims_gpus = self._names_class((await self._api.get(path, ResourceClaimTemplate)).spec.spec)
+        self._templates[key] = claims_gpus, now_s + KEPT_S
         if len(self._templates) > KEPT_MAX:
             self._templates.popitem(last=False)
-        return found
+        return claims_gpus
 
     def _names_class(self, spec: ResourceClaimSpec) -> bool:
         """Return True if a request names one of the classes, other than for admin access."""
         return any(
-            self._is_gpu_class(each.device_class_name) and not each.admin_access
+            self._is_gpu_class(alternative.device_class_name) and not alternative.admin_access
             for request in spec.devices.requests
-            for each in (*((request.exactly,) if request.exactly else ()), *request.first_available)
+            for alternative in (*((request.exactly,) if request.exactly else ()), *request.first_available)
         )

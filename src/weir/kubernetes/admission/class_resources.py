@@ -22,11 +22,11 @@ class ClassResources:
 
     def deliver(self, changes: Sequence[Change[Any]]) -> None:
         """Take in changes of classes."""
-        keep(changes, self._classes, lambda each: each)
+        keep(changes, self._classes, lambda device_class: device_class)
         further = further_classes(self._classes, self._stated)
         self.devices = replace(self._stated, further_classes=further)
-        found = provided(self._classes)
-        self._provided = frozenset(name for name, of_class in found.items() if self.is_gpu_class(of_class))
+        class_of = provided(self._classes)
+        self._provided = frozenset(name for name, of_class in class_of.items() if self.is_gpu_class(of_class))
 
     @property
     def share_resource(self) -> str:

@@ -40,7 +40,9 @@ class ConnectionLimit:
     def opened(self, transport: asyncio.Transport) -> None:
         """Count a new connection; close an idle one if there are too many."""
         if len(self._open) >= self._most:
-            idle = next((each for each, timer in self._open.items() if timer is not None), transport)
+            idle = next(
+                (connection for connection, timer in self._open.items() if timer is not None), transport
+            )
             self._drop(idle)
             if idle is transport:
                 return
@@ -109,8 +111,8 @@ class _CountedProtocol(asyncio.Protocol):
         self._inner.data_received(data)
 
     def eof_received(self) -> bool | None:
-        found: bool | None = self._inner.eof_received()
-        return found
+        stays_open: bool | None = self._inner.eof_received()
+        return stays_open
 
     def pause_writing(self) -> None:
         self._inner.pause_writing()

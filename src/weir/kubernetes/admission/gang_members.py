@@ -40,26 +40,26 @@ class ReviewedTemplate:
     owners: Sequence[Mapping[str, Any]]
 
 
-def reviewed_template(request: Mapping[str, Any], known: QuotaTree) -> ReviewedTemplate | None:
+def reviewed_template(request: Mapping[str, Any], quota_tree: QuotaTree) -> ReviewedTemplate | None:
     """Return the pod of a new object; None if it has another scheduler, a node or no project."""
     made, namespace = request.get("object") or {}, str(request.get("namespace", ""))
     kind, spec = (request.get("kind") or {}).get("kind", ""), made.get("spec") or {}
     pod = spec if kind == "Pod" else (spec.get("template") or {}).get("spec") or {}
     scheduler = pod.get("schedulerName") or DEFAULT_SCHEDULER
-    if scheduler != DEFAULT_SCHEDULER or pod.get("nodeName") or not known.of(namespace):
+    if scheduler != DEFAULT_SCHEDULER or pod.get("nodeName") or not quota_tree.of(namespace):
         return None
     return ReviewedTemplate(kind, namespace, pod, (made.get("metadata") or {}).get("ownerReferences") or ())
 
 
-def candidate(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> MemberCandidate | None:
+def candidate(request: Mapping[str, Any], quota_tree: QuotaTree, reading: PodRules) -> MemberCandidate | None:
     """Return the pod or Job whose owner has to be read; None if its owner doesn't matter."""
-    pod = reviewed_template(request, known)
+    pod = reviewed_template(request, quota_tree)
     if pod is None:
         return None
-    written = next((each for each in pod.owners if each.get("controller")), None)
+    written = next((owner for owner in pod.owners if owner.get("controller")), None)
     if written is None or written.get("kind") in NEVER_MEMBERS:
         return None
-    patch = _of_pod(reading) if pod.kind == "Pod" else with_scheduler(request, known, reading)
+    patch = _of_pod(reading) if pod.kind == "Pod" else with_scheduler(request, quota_tree, reading)
     return MemberCandidate(pod.namespace, msgspec.convert(written, OwnerReference), patch) if patch else None
 
 
@@ -67,14 +67,16 @@ def _of_pod(reading: PodRules) -> list[dict[str, Any]]:
     return [{"op": "add", "path": "/spec/schedulerName", "value": reading.scheduler}]
 
 
-def with_scheduler(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> list[dict[str, Any]]:
+def with_scheduler(
+    request: Mapping[str, Any], quota_tree: QuotaTree, reading: PodRules
+) -> list[dict[str, Any]]:
     """Return the patch that gives a pod, or the pods of a Job, to Weir."""
     made = request["object"]
     if request["kind"]["kind"] == "Pod":
         named = {**made, "spec": {**made["spec"], "schedulerName": reading.scheduler}}
-        return [*_of_pod(reading), *defaulting_patch({**request, "object": named}, known, reading)]
+        return [*_of_pod(reading), *defaulting_patch({**request, "object": named}, quota_tree, reading)]
     template = made["spec"]["template"]
     template = {**template, "spec": {**template["spec"], "schedulerName": reading.scheduler}}
     return defaulting_patch(
-        {**request, "object": {**made, "spec": {**made["spec"], "template": template}}}, known, reading
+        {**request, "object": {**made, "spec": {**made["spec"], "template": template}}}, quota_tree, reading
     )

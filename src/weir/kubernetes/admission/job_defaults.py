@@ -43,7 +43,7 @@ def _retries_per_index(spec: Mapping[str, Any]) -> Fields:
     `backoffLimit` still bounds the failures of all pods together, and no index may fail more often than that.
     """
     stated = ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy")
-    if spec.get("completionMode") != "Indexed" or any(spec.get(each) is not None for each in stated):
+    if spec.get("completionMode") != "Indexed" or any(spec.get(field) is not None for field in stated):
         return {}
     completions, retries = spec.get("completions"), spec.get("backoffLimit", RETRIES)
     if not _is_count(completions) or int(completions or 0) > INDICES_MAX or not _is_count(retries):

@@ -91,11 +91,13 @@ class NodeTokens:
             return False
         part = token.split(".")[1]
         try:
-            said = msgspec.json.decode(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)), type=_Claims)
+            claims = msgspec.json.decode(
+                base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)), type=_Claims
+            )
         except (ValueError, RecursionError):
             return False
-        audiences = [said.aud] if isinstance(said.aud, str) else said.aud
-        return said.sub == self._account and AUDIENCE in audiences
+        audiences = [claims.aud] if isinstance(claims.aud, str) else claims.aud
+        return claims.sub == self._account and AUDIENCE in audiences
 
     def _note(self, key: bytes, node: str) -> None:
         """Cache a review. The oldest are dropped, agents and others separately."""

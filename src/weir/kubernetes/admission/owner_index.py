@@ -78,15 +78,15 @@ class OwnerIndex:
             elif isinstance(change, ObjectRemoved):
                 self._owners.pop(change.uid, None)
 
-    def _see(self, thing: OwnerObject) -> None:
-        meta = thing.metadata
+    def _see(self, owner: OwnerObject) -> None:
+        meta = owner.metadata
         before, above = self._owners.get(meta.uid), meta.controller
         if before is not None and before.generation and before.generation == meta.generation:
             if before.above == above:
                 return
             has_gpus = before.has_gpus
         else:
-            body = {"labels": meta.labels, "annotations": meta.annotations, "spec": thing.spec}
+            body = {"labels": meta.labels, "annotations": meta.annotations, "spec": owner.spec}
             has_gpus = asks_for_gpus(body, self._is_device)
         self._owners[meta.uid] = _Owner(has_gpus, above, meta.generation)
         for awaited in self._awaited.get(meta.uid, ()):
@@ -155,11 +155,11 @@ class OwnerIndex:
         body = {
             "labels": meta.labels,
             "annotations": meta.annotations,
-            "containers": [msgspec.to_builtins(each.resources) for each in pod.spec.containers],
-            "init": [msgspec.to_builtins(each.resources) for each in pod.spec.init_containers],
+            "containers": [msgspec.to_builtins(container.resources) for container in pod.spec.containers],
+            "init": [msgspec.to_builtins(container.resources) for container in pod.spec.init_containers],
         }
-        found = _Owner(asks_for_gpus(body, self._is_device), meta.controller, 0)
-        self._pods[reference.uid] = found
+        pod_owner = _Owner(asks_for_gpus(body, self._is_device), meta.controller, 0)
+        self._pods[reference.uid] = pod_owner
         if len(self._pods) > PODS_KEPT_MAX:
             self._pods.popitem(last=False)
-        return found
+        return pod_owner

@@ -86,8 +86,8 @@ class ReviewWorker:
         try:
             async with asyncio.timeout(self._answer_s):
                 body = await self._received(receive, is_large=length is None or length > SMALL_BYTES)
-                found: T = await self._worked(_WaitingReview(namespace_of_review(body), partial(work, body)))
-                return found
+                result: T = await self._worked(_WaitingReview(namespace_of_review(body), partial(work, body)))
+                return result
         except TimeoutError:
             raise ReviewsBusy(f"there was no answer within {self._answer_s:g} s") from None
 

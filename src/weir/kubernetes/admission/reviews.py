@@ -65,7 +65,7 @@ class QuotaTree:
     @cached_property
     def levels(self) -> Mapping[str, Topology]:
         """The topologies by name."""
-        return {each.name: each for each in topologies_of(self.topologies.values())[0]}
+        return {topology.name: topology for topology in topologies_of(self.topologies.values())[0]}
 
     def of(self, namespace: str) -> tuple[str, ...]:
         """Return the projects a namespace may use."""
@@ -95,15 +95,15 @@ class PodRules:
 # Changes
 
 
-def defaulting_patch(request: Object, known: QuotaTree, reading: PodRules) -> list[dict[str, Any]]:
+def defaulting_patch(request: Object, quota_tree: QuotaTree, reading: PodRules) -> list[dict[str, Any]]:
     """Return the JSON patch of a new object or ephemeral container; empty if it needs no change."""
     kind, new = request["kind"]["kind"], request.get("object") or {}
     if request.get("subResource"):
         return list(debugging_changes(new, request.get("oldObject") or {}))
     namespace = request.get("namespace", "")
-    if kind == "Pod" and _is_ours(new, namespace, known, reading):
-        return [*_of_pod(new, namespace, known, reading), *_of_person(new, request)]
-    if kind == "Job" and _template_is_ours(new, namespace, known, reading):
+    if kind == "Pod" and _is_ours(new, namespace, quota_tree, reading):
+        return [*_of_pod(new, namespace, quota_tree, reading), *_of_person(new, request)]
+    if kind == "Job" and _template_is_ours(new, namespace, quota_tree, reading):
         added = job_defaults(new["spec"]).items()
         ops = [{"op": "add", "path": f"/spec/{field}", "value": value} for field, value in added]
         return [*ops, *_of_person(new, request)]
@@ -122,25 +122,25 @@ def _of_person(new: Object, request: Object) -> list[dict[str, Any]]:
     return [*ops, {"op": "add", "path": "/metadata/annotations/" + _pointer(f"{PREFIX}user"), "value": name}]
 
 
-def lacks_project(request: Object, known: QuotaTree, reading: PodRules) -> bool:
+def lacks_project(request: Object, quota_tree: QuotaTree, reading: PodRules) -> bool:
     """Return True if a new pod or Job would be Weir's, but for a project that lists its namespace."""
     kind, new, namespace = request["kind"]["kind"], request.get("object") or {}, request.get("namespace", "")
-    if kind not in ("Pod", "Job") or known.of(namespace):
+    if kind not in ("Pod", "Job") or quota_tree.of(namespace):
         return False
     listed = QuotaTree(projects={"any": QueueObject("any", {"namespaces": [namespace]}, 0.0)})
     is_ours = _is_ours if kind == "Pod" else _template_is_ours
-    return is_ours(new, namespace, listed, reading) and not is_ours(new, namespace, known, reading)
+    return is_ours(new, namespace, listed, reading) and not is_ours(new, namespace, quota_tree, reading)
 
 
-def _of_pod(new: Object, namespace: str, known: QuotaTree, reading: PodRules) -> list[dict[str, Any]]:
+def _of_pod(new: Object, namespace: str, quota_tree: QuotaTree, reading: PodRules) -> list[dict[str, Any]]:
     ops: list[dict[str, Any]] = []
     if new["spec"].get("schedulerName") != reading.scheduler:
         ops.append({"op": "add", "path": "/spec/schedulerName", "value": reading.scheduler})
-    projects, (annotations, _) = known.of(namespace), _read(new)
+    projects, (annotations, _) = quota_tree.of(namespace), _read(new)
     if (annotations.fraction_milli or annotations.gpu_memory) and not _asks_for_devices(new["spec"], reading):
         resource = reading.share_resource() if annotations.fraction_milli else ""
         ops += claimed_share_changes(new, resource) if resource else share_changes(new)
-    if len(projects) == 1 and not _controller(new) and _project(annotations, known) is None:
+    if len(projects) == 1 and not _controller(new) and _project(annotations, quota_tree) is None:
         metadata = new.get("metadata") or {}
         if not metadata.get("labels"):
             ops.append({"op": "add", "path": "/metadata/labels", "value": {}})
@@ -154,7 +154,7 @@ def _pointer(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-def _is_ours(pod: Object, namespace: str, known: QuotaTree, reading: PodRules) -> bool:
+def _is_ours(pod: Object, namespace: str, quota_tree: QuotaTree, reading: PodRules) -> bool:
     """Return True if Weir schedules a pod: it names Weir, or requests GPUs in a project's namespace.
 
     A pod of a DaemonSet has its node already, and so has one that names it.
@@ -163,36 +163,36 @@ def _is_ours(pod: Object, namespace: str, known: QuotaTree, reading: PodRules) -
     scheduler = spec.get("schedulerName") or DEFAULT_SCHEDULER
     if scheduler == reading.scheduler:
         return True
-    if scheduler != DEFAULT_SCHEDULER or spec.get("nodeName") or not known.of(namespace):
+    if scheduler != DEFAULT_SCHEDULER or spec.get("nodeName") or not quota_tree.of(namespace):
         return False
     if _controller(pod) == "DaemonSet":
         return False
     return _says_something(pod) or _asks_for_devices(spec, reading)
 
 
-def _template_is_ours(owner: Object, namespace: str, known: QuotaTree, reading: PodRules) -> bool:
+def _template_is_ours(owner: Object, namespace: str, quota_tree: QuotaTree, reading: PodRules) -> bool:
     template = (owner.get("spec") or {}).get("template") or {}
-    if _is_ours(template, namespace, known, reading):
+    if _is_ours(template, namespace, quota_tree, reading):
         return True
     scheduler = (template.get("spec") or {}).get("schedulerName") or DEFAULT_SCHEDULER
-    return scheduler == DEFAULT_SCHEDULER and bool(known.of(namespace)) and _says_something(owner)
+    return scheduler == DEFAULT_SCHEDULER and bool(quota_tree.of(namespace)) and _says_something(owner)
 
 
 def _controller(pod: Object) -> str:
     """Return the kind of the pod's controller; empty without one."""
     owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
-    return next((str(each.get("kind", "")) for each in owners if each.get("controller")), "")
+    return next((str(owner.get("kind", "")) for owner in owners if owner.get("controller")), "")
 
 
-def _says_something(thing: Object) -> bool:
-    metadata = thing.get("metadata") or {}
+def _says_something(manifest: Object) -> bool:
+    metadata = manifest.get("metadata") or {}
     annotations = [*(metadata.get("labels") or ()), *(metadata.get("annotations") or ())]
     return any(key.startswith(PREFIX) or key in FOREIGN_KEYS for key in annotations)
 
 
 def _asks_for_devices(spec: Object, reading: PodRules) -> bool:
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    stated = [(each.get("resources") or {}) for each in containers]
+    stated = [(container.get("resources") or {}) for container in containers]
     return any(
         reading.is_device(name)
         for resources in stated
@@ -204,7 +204,7 @@ def _asks_for_devices(spec: Object, reading: PodRules) -> bool:
 # Mistakes
 
 
-def review_errors(request: Object, known: QuotaTree, reading: PodRules) -> list[str]:
+def review_errors(request: Object, quota_tree: QuotaTree, reading: PodRules) -> list[str]:
     """Return the mistakes of an object, each a sentence with a valid form.
 
     A change is refused for what it makes wrong, never for what was wrong before.
@@ -214,12 +214,12 @@ def review_errors(request: Object, known: QuotaTree, reading: PodRules) -> list[
     if kind == "SchedulerConfig":
         return _of_config(new)
     if kind in ("Department", "Project"):
-        return _size(new) or _of_queue(request, known)
-    found = _of_object(kind, new, namespace, known, reading)
+        return _size(new) or _of_queue(request, quota_tree)
+    errors = _of_object(kind, new, namespace, quota_tree, reading)
     if request.get("operation") == "UPDATE":
-        before = set(_of_object(kind, old, namespace, known, reading))
-        found = [each for each in found if each not in before]
-    return found
+        before = set(_of_object(kind, old, namespace, quota_tree, reading))
+        errors = [error for error in errors if error not in before]
+    return errors
 
 
 def _of_config(new: Object) -> list[str]:
@@ -230,32 +230,36 @@ def _of_config(new: Object) -> list[str]:
     return []
 
 
-def _of_object(kind: str, thing: Object, namespace: str, known: QuotaTree, reading: PodRules) -> list[str]:
+def _of_object(
+    kind: str, manifest: Object, namespace: str, quota_tree: QuotaTree, reading: PodRules
+) -> list[str]:
     owners: list[Object] = []
-    pod = thing
+    pod = manifest
     if kind in TEMPLATED:
-        owners, pod = [thing], (thing.get("spec") or {}).get("template") or {}
-        ours = _template_is_ours(thing, namespace, known, reading)
+        owners, pod = [manifest], (manifest.get("spec") or {}).get("template") or {}
+        is_managed = _template_is_ours(manifest, namespace, quota_tree, reading)
     else:
-        ours = _is_ours(thing, namespace, known, reading)
-    annotations, found = _read(pod, owners)
-    if not ours:
-        sentences = [each for each in found if each.startswith(PREFIX)]
-        if known.refuses_gpus(namespace) and _asks_for_devices(pod.get("spec") or {}, reading):
+        is_managed = _is_ours(manifest, namespace, quota_tree, reading)
+    annotations, errors = _read(pod, owners)
+    if not is_managed:
+        sentences = [error for error in errors if error.startswith(PREFIX)]
+        if quota_tree.refuses_gpus(namespace) and _asks_for_devices(pod.get("spec") or {}, reading):
             sentences.append(_outside(namespace))
         return sentences
-    too_large = _size(thing)
+    too_large = _size(manifest)
     if too_large:
-        return found + too_large
-    found += [
+        return errors + too_large
+    errors += [
         f"{PREFIX}{word} is written by Weir alone: leave it out of the pods' template"
         for word in WRITTEN_BY_WEIR
         if kind in TEMPLATED and _has_key(pod, PREFIX + word)
     ]
-    found += _of_project(annotations, namespace, known, is_owned=kind == "Pod" and bool(_controller(thing)))
-    found += not_there(annotations.topology, known.levels)
-    found += reading.refusals(_pod(pod), annotations)
-    return list(dict.fromkeys(found))
+    errors += _of_project(
+        annotations, namespace, quota_tree, is_owned=kind == "Pod" and bool(_controller(manifest))
+    )
+    errors += not_there(annotations.topology, quota_tree.levels)
+    errors += reading.refusals(_pod(pod), annotations)
+    return list(dict.fromkeys(errors))
 
 
 def _outside(namespace: str) -> str:
@@ -266,23 +270,23 @@ def _outside(namespace: str) -> str:
 
 
 def _read(pod: Object, owners: Iterable[Object] = ()) -> tuple[Annotations, list[str]]:
-    annotations, found = read(_metadata(pod), [_metadata(each) for each in owners])
-    return annotations, list(found)
+    annotations, errors = read(_metadata(pod), [_metadata(owner) for owner in owners])
+    return annotations, list(errors)
 
 
-def _metadata(thing: Object) -> Metadata:
+def _metadata(manifest: Object) -> Metadata:
     """Return the metadata of an object that may have no name yet."""
-    return msgspec.convert({"name": "", **_without_nothing(thing.get("metadata"))}, Metadata)
+    return msgspec.convert({"name": "", **_without_nothing(manifest.get("metadata"))}, Metadata)
 
 
-def _pod(thing: Object) -> KubePod:
-    metadata = {"name": "", **_without_nothing(thing.get("metadata"))}
-    return msgspec.convert({**thing, "metadata": metadata}, KubePod)
+def _pod(manifest: Object) -> KubePod:
+    metadata = {"name": "", **_without_nothing(manifest.get("metadata"))}
+    return msgspec.convert({**manifest, "metadata": metadata}, KubePod)
 
 
-def _size(thing: Object) -> list[str]:
+def _size(manifest: Object) -> list[str]:
     """Return a sentence if a spec has more values than are judged: the work for one object is bounded."""
-    left, count = [thing.get("spec")], 0
+    left, count = [manifest.get("spec")], 0
     while left:
         value = left.pop()
         inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -293,8 +297,8 @@ def _size(thing: Object) -> list[str]:
     return []
 
 
-def _has_key(thing: Object, key: str) -> bool:
-    metadata = thing.get("metadata") or {}
+def _has_key(manifest: Object, key: str) -> bool:
+    metadata = manifest.get("metadata") or {}
     return any(key in (metadata.get(part) or ()) for part in ("labels", "annotations"))
 
 
@@ -302,21 +306,25 @@ def _without_nothing(values: Object | None) -> dict[str, Any]:
     return {key: value for key, value in (values or {}).items() if value is not None}
 
 
-def _project(annotations: Annotations, known: QuotaTree) -> str | None:
+def _project(annotations: Annotations, quota_tree: QuotaTree) -> str | None:
     """Return the project that is named; the bare key `project` counts only if such a project exists."""
-    if annotations.project_from == "project" and annotations.project not in known.projects:
+    if annotations.project_from == "project" and annotations.project not in quota_tree.projects:
         return None
     return annotations.project
 
 
-def _of_project(annotations: Annotations, namespace: str, known: QuotaTree, *, is_owned: bool) -> list[str]:
-    named, allowed = _project(annotations, known), known.of(namespace)
+def _of_project(
+    annotations: Annotations, namespace: str, quota_tree: QuotaTree, *, is_owned: bool
+) -> list[str]:
+    named, allowed = _project(annotations, quota_tree), quota_tree.of(namespace)
     key = f"{PREFIX}project"
     if named is not None:
         if named in allowed:
             return []
-        if named not in known.projects:
-            return [f"{annotations.project_from}: there is no project {named}; {near(named, known.projects)}"]
+        if named not in quota_tree.projects:
+            return [
+                f"{annotations.project_from}: there is no project {named}; {near(named, quota_tree.projects)}"
+            ]
         instead = f"write {key}: {_one_of(allowed)}, or " if allowed else ""
         refused = f"the namespace {namespace} may not use the project {named}"
         return [
@@ -337,28 +345,32 @@ def _one_of(names: Sequence[str]) -> str:
     return f"one of {listed}" + (", ..." if len(names) > _NAMES_TOLD_MAX else "")
 
 
-def _of_queue(request: Object, known: QuotaTree) -> list[str]:
+def _of_queue(request: Object, quota_tree: QuotaTree) -> list[str]:
     """Return the mistakes of a department or project among the others."""
     kind, name = request["kind"]["kind"], request["name"]
-    objects = {"Department": dict(known.departments), "Project": dict(known.projects)}
+    objects = {"Department": dict(quota_tree.departments), "Project": dict(quota_tree.projects)}
     before = objects[kind].pop(name, None)
     if request.get("operation") == "DELETE":
-        return _of_deletion(kind, name, known)
+        return _of_deletion(kind, name, quota_tree)
     new = request.get("object") or {}
     # Created last: of two conflicting objects the later one is refused, so this one gets the refusal.
     made = QueueObject(name, new.get("spec") or {}, _NEWEST_S if before is None else before.created_s)
-    tree = tree_of(*({**of, **({name: made} if key == kind else {})}.values() for key, of in objects.items()))
-    sentences = [each[kind, name] for each in (tree.refused, tree.remarks) if (kind, name) in each]
+    tree = tree_of(
+        *({**by_name, **({name: made} if key == kind else {})}.values() for key, by_name in objects.items())
+    )
+    sentences = [
+        messages[kind, name] for messages in (tree.refused, tree.remarks) if (kind, name) in messages
+    ]
     if before is not None:  # a cycle may be reported at another member
-        new_remarks = tree.remarks.keys() - known.tree.remarks.keys()
+        new_remarks = tree.remarks.keys() - quota_tree.tree.remarks.keys()
         sentences += [tree.remarks[key] for key in new_remarks if key != (kind, name)]
-    return [each.partition("; until ")[0] for each in sentences]
+    return [sentence.partition("; until ")[0] for sentence in sentences]
 
 
-def _of_deletion(kind: str, name: str, known: QuotaTree) -> list[str]:
+def _of_deletion(kind: str, name: str, quota_tree: QuotaTree) -> list[str]:
     if kind != "Department":
         return []
-    below = [queue.name for queue in known.tree.queues if queue.parent == name]
+    below = [queue.name for queue in quota_tree.tree.queues if queue.parent == name]
     if not below:
         return []
     listed = ", ".join(below[:_NAMES_TOLD_MAX]) + (", ..." if len(below) > _NAMES_TOLD_MAX else "")

@@ -36,12 +36,12 @@ Operation = dict[str, Any]
 def share_changes(pod: Mapping[str, Any]) -> Iterator[Operation]:
     """Return the JSON patch of a pod that asks for a share."""
     spec = pod["spec"]
-    if not any(_is_privileged(each) for part in _PARTS for each in spec.get(part) or ()):
+    if not any(_is_privileged(container) for part in _PARTS for container in spec.get(part) or ()):
         if not (pod.get("metadata") or {}).get("annotations"):
             yield {"op": "add", "path": "/metadata/annotations", "value": {}}
         yield {"op": "add", "path": "/metadata/annotations/" + SHARE_KEY.replace("/", "~1"), "value": "true"}
     tolerations = spec.get("tolerations") or []
-    if not any(each.get("key") == SHARING_TOLERATION.key for each in tolerations):
+    if not any(toleration.get("key") == SHARING_TOLERATION.key for toleration in tolerations):
         yield _add("/spec/tolerations", tolerations, _TOLERATION)
     for part in _PARTS:
         yield from _for_containers(spec, part)
@@ -50,8 +50,8 @@ def share_changes(pod: Mapping[str, Any]) -> Iterator[Operation]:
 def claimed_share_changes(pod: Mapping[str, Any], resource: str) -> Iterator[Operation]:
     """Return the JSON patch of a pod with a fraction whose share is claimed: each container asks for it."""
     for part in _PARTS:
-        for at, container in enumerate(pod["spec"].get(part) or ()):
-            path, stated = f"/spec/{part}/{at}/resources", container.get("resources") or {}
+        for index, container in enumerate(pod["spec"].get(part) or ()):
+            path, stated = f"/spec/{part}/{index}/resources", container.get("resources") or {}
             if not stated:
                 yield {"op": "add", "path": path, "value": {}}
             for kind in ("requests", "limits"):
@@ -62,16 +62,18 @@ def claimed_share_changes(pod: Mapping[str, Any], resource: str) -> Iterator[Ope
 def debugging_changes(pod: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Operation]:
     """Return the JSON patch of a pod with a share that gets another ephemeral container."""
     if SHARE_KEY in ((pod.get("metadata") or {}).get("annotations") or {}):
-        old = {each.get("name") for each in (before.get("spec") or {}).get("ephemeralContainers") or ()}
+        old = {
+            container.get("name") for container in (before.get("spec") or {}).get("ephemeralContainers") or ()
+        }
         yield from _for_containers(pod["spec"], "ephemeralContainers", old)
 
 
 def _for_containers(
     spec: Mapping[str, Any], part: str, but: Collection[str | None] = ()
 ) -> Iterator[Operation]:
-    for at, container in enumerate(spec.get(part) or ()):
+    for index, container in enumerate(spec.get(part) or ()):
         if container.get("name") not in but:
-            yield from _with_variables(f"/spec/{part}/{at}/env", container.get("env") or [])
+            yield from _with_variables(f"/spec/{part}/{index}/env", container.get("env") or [])
 
 
 def _is_privileged(container: Mapping[str, Any]) -> bool:
@@ -88,17 +90,17 @@ def _with_variables(path: str, env: list[Mapping[str, Any]]) -> Iterator[Operati
     length = len(env)
     for name, key in VARIABLES.items():
         entry = {"name": name, "valueFrom": {"fieldRef": {"fieldPath": field_path(key)}}}
-        stated = [at for at, each in enumerate(env) if each.get("name") == name]
-        for at in stated:
-            yield {"op": "replace", "path": f"{path}/{at}", "value": entry}
+        stated = [index for index, variable in enumerate(env) if variable.get("name") == name]
+        for index in stated:
+            yield {"op": "replace", "path": f"{path}/{index}", "value": entry}
         if not stated:
             yield {"op": "add", "path": f"{path}/-", "value": entry} if length else _first(path, entry)
             length += 1
 
 
-def _add(path: str, there: list[Any], value: Mapping[str, Any]) -> Operation:
+def _add(path: str, existing: list[Any], value: Mapping[str, Any]) -> Operation:
     """Return the operation that appends to a list, which may not be there yet."""
-    return {"op": "add", "path": f"{path}/-", "value": value} if there else _first(path, value)
+    return {"op": "add", "path": f"{path}/-", "value": value} if existing else _first(path, value)
 
 
 def _first(path: str, value: Mapping[str, Any]) -> Operation:

@@ -57,36 +57,36 @@ class TokenReviewer:
         if not token:
             return None
         key = hashlib.sha256(token.encode()).digest(), path
-        known, now_s = self._known.get(key), self._now_s()
-        if known is not None and now_s - known[0] < KEPT_S:
-            return known[1]
+        cached, now_s = self._known.get(key), self._now_s()
+        if cached is not None and now_s - cached[0] < KEPT_S:
+            return cached[1]
         asked, is_new = self._asked.get(key), False
         if asked is None:
-            is_new = known is None
+            is_new = cached is None
             if is_new and (not self._rates.take(address, now_s) or len(self._asked) >= UNDER_WAY_MAX):
                 raise TooManyTokens
             asked = self._asked[key] = asyncio.create_task(self._ask(key, token, path))
             asked.add_done_callback(partial(self._answered, key))
-        counts = known is not None and now_s - known[0] < KEPT_AWAY_S
+        counts = cached is not None and now_s - cached[0] < KEPT_AWAY_S
         try:
-            found = await asyncio.wait_for(asyncio.shield(asked), ANSWER_S if counts else None)
+            allowed = await asyncio.wait_for(asyncio.shield(asked), ANSWER_S if counts else None)
         except (ApiError, TimeoutError):
-            if known is None or not counts:
+            if cached is None or not counts:
                 raise
-            return known[1]
+            return cached[1]
         # Of several equal requests, the first one took a token of the bucket
-        if is_new and found is not None:
+        if is_new and allowed is not None:
             self._rates.vouched(address)
-        return found
+        return allowed
 
     async def _ask(self, key: _Key, token: str, path: str) -> bool | None:
         """Ask the API server, and keep its answer; None without an answer."""
-        found = await review_token(self._api, token)
-        if not found.authenticated:
+        review = await review_token(self._api, token)
+        if not review.authenticated:
             self._known.pop(key, None)
             return None
         attributes = {"nonResourceAttributes": {"path": path, "verb": "get"}}
-        allowed = await is_allowed(self._api, found.user, attributes)
+        allowed = await is_allowed(self._api, review.user, attributes)
         if len(self._known) >= TOKENS_MOST:
             self._known.clear()
         self._known[key] = self._now_s(), allowed

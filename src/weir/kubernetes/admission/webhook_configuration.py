@@ -106,7 +106,7 @@ def _by_name(operator: str, names: Sequence[str]) -> dict[str, Any]:
     return {"key": "kubernetes.io/metadata.name", "operator": operator, "values": list(names)}
 
 
-def _webhook(client: dict[str, Any], name: str, rules: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+def _webhook(client: dict[str, Any], name: str, rules: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
     return {
         "name": f"{name}.{GROUP}",
         "clientConfig": client,
@@ -115,7 +115,7 @@ def _webhook(client: dict[str, Any], name: str, rules: list[dict[str, Any]], **m
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
         "timeoutSeconds": _TIMEOUT_S,
-        **more,
+        **fields,
     }
 
 
@@ -142,37 +142,37 @@ def _condition(rule: str) -> dict[str, Any]:
     return {"name": "may-be-ours", "expression": rule}
 
 
-def _says(thing: str) -> str:
+def _says(subject: str) -> str:
     """Return the CEL condition that a label or annotation of an object concerns Weir."""
-    known = ", ".join(f"'{word}'" for word in FOREIGN_KEYS)
-    key = f"k.startsWith('{PREFIX}') || k in [{known}]"
+    foreign_keys = ", ".join(f"'{word}'" for word in FOREIGN_KEYS)
+    key = f"k.startsWith('{PREFIX}') || k in [{foreign_keys}]"
     return " || ".join(
-        f"(has({thing}.metadata.{part}) && {thing}.metadata.{part}.exists(k, {key}))"
+        f"(has({subject}.metadata.{part}) && {subject}.metadata.{part}.exists(k, {key}))"
         for part in ("labels", "annotations")
     )
 
 
-def _pod_is_ours(spec: str, thing: str, scheduler: str, devices: Sequence[str]) -> str:
+def _pod_is_ours(spec: str, subject: str, scheduler: str, devices: Sequence[str]) -> str:
     """Return the CEL condition that a pod may be Weir's.
 
     A pod that asks for devices has them in its limits. Weir knows which device classes have GPUs.
     """
-    named = " || ".join(is_device(each) for each in (*devices, f"{CLASS_PREFIX}*"))
+    named = " || ".join(is_device(pattern) for pattern in (*devices, f"{CLASS_PREFIX}*"))
     requests = " || ".join(
         f"(has({spec}.{part}) && {spec}.{part}.exists(c, has(c.resources) && has(c.resources.limits) && "
         f"c.resources.limits.exists(r, {named})))"
         for part in ("containers", "initContainers")
     )
-    of = f"(has({spec}.schedulerName) ? {spec}.schedulerName : '{DEFAULT_SCHEDULER}')"
-    speaks = f"(has({thing}.metadata) && ({_says(thing)}))"
-    return f"{of} == '{scheduler}' || {speaks} || ({of} == '{DEFAULT_SCHEDULER}' && ({requests}))"
+    name = f"(has({spec}.schedulerName) ? {spec}.schedulerName : '{DEFAULT_SCHEDULER}')"
+    speaks = f"(has({subject}.metadata) && ({_says(subject)}))"
+    return f"{name} == '{scheduler}' || {speaks} || ({name} == '{DEFAULT_SCHEDULER}' && ({requests}))"
 
 
-def _has_owner(thing: str) -> str:
+def _has_owner(subject: str) -> str:
     """Return True if a pod has a controller whose other pods may ask for more than it does."""
     never = ", ".join(f"'{kind}'" for kind in NEVER_MEMBERS)
     owner = f"has(o.controller) && o.controller && !(o.kind in [{never}])"
-    return f"has({thing}.metadata.ownerReferences) && {thing}.metadata.ownerReferences.exists(o, {owner})"
+    return f"has({subject}.metadata.ownerReferences) && {subject}.metadata.ownerReferences.exists(o, {owner})"
 
 
 def _has_claims(spec: str) -> dict[str, Any]:
@@ -195,4 +195,4 @@ def is_device(resource: str) -> str:
 def is_gpu(devices: Sequence[str]) -> str:
     """Return an expression: the resource `r` is one of these devices, or stands for a usual class of GPUs."""
     of_classes = (f"{CLASS_PREFIX}{name}" for name in DeviceResources(tuple(devices)).classes)
-    return " || ".join(is_device(each) for each in dict.fromkeys((*devices, *of_classes)))
+    return " || ".join(is_device(pattern) for pattern in dict.fromkeys((*devices, *of_classes)))

@@ -231,30 +231,30 @@ async def _review(
     answer: Answer,
     client_authorities: bool,
 ) -> web.Response:
-    known = served.known()
-    if known is None or not served.caller_key():
+    quota_tree = served.known()
+    if quota_tree is None or not served.caller_key():
         return refused(503, "not yet")
     refusal = _not_taken(request, served, client_authorities=client_authorities)
     if refusal is not None:
         return refusal
     try:
-        found = await worker.answer(
+        result = await worker.answer(
             request.read,
-            lambda read: _read_review(read, answer, known, served.reading),
+            lambda read: _read_review(read, answer, quota_tree, served.reading),
             length=request.content_length,
         )
     except ReviewsBusy as error:
         _LOG.warning("review_not_answered", why=str(error))
         return refused(503, f"Not now: {error}.")
-    if found is not None and found[1].is_doubtful and served.fresh_quota_tree is not None:
+    if result is not None and result[1].is_doubtful and served.fresh_quota_tree is not None:
         now = await served.fresh_quota_tree.tree()
         if now is not None:
             with suppress(ReviewsBusy):  # if busy, the first answer stays
-                again = partial(_read_review, judge=answer, known=now, reading=served.reading)
-                found = await worker.answer(request.read, again)  # the body has been read
-    if found is None:
+                again = partial(_read_review, judge=answer, quota_tree=now, reading=served.reading)
+                result = await worker.answer(request.read, again)  # the body has been read
+    if result is None:
         return refused(400, "This is no AdmissionReview that can be read.")
-    uid, answered = found
+    uid, answered = result
     if answered.denial is not None:
         _LOG.info("denied", **answered.denial)
     return web.Response(body=_as_review(uid, answered.response), content_type="application/json")
@@ -270,23 +270,23 @@ async def _review_candidate(
     client_authorities: bool,
 ) -> web.Response:
     """Answer the review of an object that is Weir's if another object makes it so. That one may come late."""
-    known, reading = served.known(), served.reading
-    if known is None or confirm is None or not served.caller_key():
+    quota_tree, reading = served.known(), served.reading
+    if quota_tree is None or confirm is None or not served.caller_key():
         return refused(503, "not yet")
     refusal = _not_taken(request, served, client_authorities=client_authorities)
     if refusal is not None:
         return refusal
     try:
-        found = await worker.answer(
+        result = await worker.answer(
             request.read,
-            lambda read: _read_review(read, find, known, reading),
+            lambda read: _read_review(read, find, quota_tree, reading),
             length=request.content_length,
         )
     except ReviewsBusy as error:
         return refused(503, f"Not now: {error}.")
-    if found is None:
+    if result is None:
         return refused(400, "This is no AdmissionReview that can be read.")
-    uid, may_be = found
+    uid, may_be = result
     is_ours = may_be is not None and bool(may_be.patch) and await confirm(may_be)
     answer = _with_patch(may_be.patch if may_be is not None and is_ours else [])
     return web.Response(body=_as_review(uid, answer), content_type="application/json")
@@ -327,13 +327,13 @@ def refused(status: int, sentence: str) -> web.Response:
 def _read_review(
     body: bytes,
     judge: Callable[[Mapping[str, Any], QuotaTree, PodRules], Judgement],
-    known: QuotaTree,
+    quota_tree: QuotaTree,
     reading: PodRules,
 ) -> tuple[Any, Judgement] | None:
     """Return uid and judgement of a review, in the worker's thread; None if the review can't be read."""
     try:
         request = msgspec.json.decode(body)["request"]
-        return request["uid"], judge(request, known, reading)
+        return request["uid"], judge(request, quota_tree, reading)
     except _UNREADABLE as error:
         _LOG.warning("review_not_understood", why=str(error)[:300])
         return None
@@ -346,9 +346,9 @@ def _as_review(uid: Any, response: Mapping[str, Any]) -> bytes:
     )
 
 
-def _patched(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> ReviewAnswer:
-    patch = defaulting_patch(request, known, reading)
-    return ReviewAnswer(_with_patch(patch), not patch and lacks_project(request, known, reading))
+def _patched(request: Mapping[str, Any], quota_tree: QuotaTree, reading: PodRules) -> ReviewAnswer:
+    patch = defaulting_patch(request, quota_tree, reading)
+    return ReviewAnswer(_with_patch(patch), not patch and lacks_project(request, quota_tree, reading))
 
 
 def _with_patch(ops: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -358,8 +358,8 @@ def _with_patch(ops: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"allowed": True, "patchType": "JSONPatch", "patch": patch}
 
 
-def _judged(request: Mapping[str, Any], known: QuotaTree, reading: PodRules) -> ReviewAnswer:
-    wrong: Sequence[str] = review_errors(request, known, reading)
+def _judged(request: Mapping[str, Any], quota_tree: QuotaTree, reading: PodRules) -> ReviewAnswer:
+    wrong: Sequence[str] = review_errors(request, quota_tree, reading)
     if not wrong:
         return ReviewAnswer({"allowed": True}, is_doubtful=False)
     message = summary(wrong)
@@ -382,8 +382,10 @@ def _denial(request: Mapping[str, Any], message: str) -> dict[str, str]:
 def summary(sentences: Sequence[str]) -> str:
     """Return the first sentences, each shortened, and the number of those left out."""
     shortened = [
-        each if len(each) <= MISTAKE_CHARACTERS_MAX else each[: MISTAKE_CHARACTERS_MAX - 3] + "..."
-        for each in sentences[:MISTAKES_TOLD_MAX]
+        sentence
+        if len(sentence) <= MISTAKE_CHARACTERS_MAX
+        else sentence[: MISTAKE_CHARACTERS_MAX - 3] + "..."
+        for sentence in sentences[:MISTAKES_TOLD_MAX]
     ]
     left = len(sentences) - len(shortened)
     return "; ".join([*shortened, f"and {left} more"] if left else shortened)

@@ -76,4 +76,4 @@ def only_in(managed: ManagedNamespaces, see: Deliver) -> Deliver:
     """Return a callback that hands on the changes to objects of managed namespaces alone."""
     if managed.are_all:
         return see
-    return lambda changes: see([each for each in changes if each.key.partition("/")[0] in managed])
+    return lambda changes: see([change for change in changes if change.key.partition("/")[0] in managed])

@@ -111,27 +111,33 @@ class ApiClient:
         if self._lines is not None:
             await self._lines.close()
 
-    async def get(self, path: str, of: type[T]) -> T:
+    async def get(self, path: str, object_type: type[T]) -> T:
         """Return one object."""
-        return read(await self._ask("GET", path, within_s=self._limits.read_s), of)
+        return read(await self._ask("GET", path, within_s=self._limits.read_s), object_type)
 
     async def post(
-        self, path: str, body: object, of: type[T], *, query: Mapping[str, str] | None = None
+        self, path: str, body: object, object_type: type[T], *, query: Mapping[str, str] | None = None
     ) -> T:
         """Create an object, or carry out the action of a subresource."""
-        return read(await self._write("POST", path, body, query=query), of)
+        return read(await self._write("POST", path, body, query=query), object_type)
 
-    async def put(self, path: str, body: object, of: type[T]) -> T:
+    async def put(self, path: str, body: object, object_type: type[T]) -> T:
         """Replace an object, if it is still of the resource version the body names."""
-        return read(await self._write("PUT", path, body), of)
+        return read(await self._write("PUT", path, body), object_type)
 
     async def patch(
-        self, path: str, body: object, kind: Patch, of: type[T], *, query: Mapping[str, str] | None = None
+        self,
+        path: str,
+        body: object,
+        kind: Patch,
+        object_type: type[T],
+        *,
+        query: Mapping[str, str] | None = None,
     ) -> T:
         """Change part of an object."""
         applied = {"fieldManager": "weir", "force": "true"} if kind is Patch.APPLY else {}
         query = {**applied, **(query or {})} or None
-        return read(await self._write("PATCH", path, body, query=query, content_type=kind.value), of)
+        return read(await self._write("PATCH", path, body, query=query, content_type=kind.value), object_type)
 
     async def delete(
         self, path: str, *, uid: str = "", propagation: str = "", grace_s: int | None = None
@@ -147,14 +153,14 @@ class ApiClient:
         await self._write("DELETE", path, body)
 
     async def pieces(
-        self, path: str, of: type[T], *, field_selector: str = "", label_selector: str = ""
+        self, path: str, object_type: type[T], *, field_selector: str = "", label_selector: str = ""
     ) -> AsyncGenerator[ListPage[T], None]:
         """Yield the pages of a list, as of one moment that isn't before the call."""
         query = _selectors(field_selector, label_selector) | {"limit": str(self._limits.list_pieces)}
         coming = self._piece(path, query)
         try:
             while True:
-                items, metadata = read_list(await coming, of)
+                items, metadata = read_list(await coming, object_type)
                 if metadata.continue_:  # the server prepares the next page meanwhile
                     coming = self._piece(path, query | {"continue": metadata.continue_})
                     await asyncio.sleep(0)
@@ -179,10 +185,10 @@ class ApiClient:
         except (*_UNANSWERED, ValueError):
             return None
 
-    async def list_all(self, path: str, of: type[T], *, label_selector: str = "") -> list[T]:
+    async def list_all(self, path: str, object_type: type[T], *, label_selector: str = "") -> list[T]:
         """Return a whole list without the objects that can't be read."""
         items: list[T] = []
-        async for page in self.pieces(path, of, label_selector=label_selector):
+        async for page in self.pieces(path, object_type, label_selector=label_selector):
             items += [item for item in page.items if not isinstance(item, UndecodedObject)]
         return items
 

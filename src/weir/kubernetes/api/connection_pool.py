@@ -243,9 +243,9 @@ class ConnectionPool:
         if tls is None:
             return line
         host, port = _address(self._at)
-        there = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
-            request = f"CONNECT {there} HTTP/1.1\r\nHost: {there}\r\n{_credentials(proxy)}\r\n"
+            request = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{_credentials(proxy)}\r\n"
             response = await line.begin(request.encode("latin-1"))
             if response.status == 200:
                 inner = HttpConnection(self._forget)
@@ -292,8 +292,8 @@ def _relaxed(tls: ssl.SSLContext | None, error: ssl.SSLCertVerificationError, ho
     return True
 
 
-def _address(at: SplitResult) -> tuple[str, int]:
-    return at.hostname or "", at.port or (443 if at.scheme == "https" else 80)
+def _address(url: SplitResult) -> tuple[str, int]:
+    return url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
 
 
 def _credentials(proxy: SplitResult) -> str:
@@ -307,8 +307,10 @@ def _credentials(proxy: SplitResult) -> str:
 async def _connected(host: str, port: int) -> socket.socket:
     """Return a socket to the first address of a host that answers."""
     loop = asyncio.get_running_loop()
-    known = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    for left, (family, kind, protocol, _, address) in zip(reversed(range(len(known))), known, strict=True):
+    addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for left, (family, kind, protocol, _, address) in zip(
+        reversed(range(len(addresses))), addresses, strict=True
+    ):
         sock = _socket(family, kind, protocol)
         try:
             async with asyncio.timeout(NEXT_S if left else None):

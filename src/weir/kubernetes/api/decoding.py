@@ -67,37 +67,39 @@ class WatchEvent(Struct, gc=False):
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
-def _decoder(of: Any) -> msgspec.json.Decoder[Any]:
+def _decoder(object_type: Any) -> msgspec.json.Decoder[Any]:
     """Return the decoder of a type; making one costs as much as a thousand uses."""
-    decoder = _decoders.get(of)
+    decoder = _decoders.get(object_type)
     if decoder is None:
-        decoder = _decoders[of] = msgspec.json.Decoder(of)
+        decoder = _decoders[object_type] = msgspec.json.Decoder(object_type)
     return decoder
 
 
-def read(body: bytes | Raw, of: type[T]) -> T:
+def read(body: bytes | Raw, object_type: type[T]) -> T:
     """Decode one object of the API."""
     try:
-        decoded: T = _decoder(of).decode(body)
+        decoded: T = _decoder(object_type).decode(body)
     except msgspec.DecodeError as error:
-        raise InvalidResponse(f"An answer that isn't a {getattr(of, '__name__', of)}: {error}") from None
+        raise InvalidResponse(
+            f"An answer that isn't a {getattr(object_type, '__name__', object_type)}: {error}"
+        ) from None
     return decoded
 
 
-def read_list(body: bytes, of: type[T]) -> tuple[Sequence[T | UndecodedObject], ListMetadata]:
+def read_list(body: bytes, object_type: type[T]) -> tuple[Sequence[T | UndecodedObject], ListMetadata]:
     """Return the objects of a page of a list, decoded one by one if the page can't be read as a whole."""
     try:
-        listed: ListResponse[T] = _decoder(ListResponse[of]).decode(body)  # type: ignore[valid-type]
+        listed: ListResponse[T] = _decoder(ListResponse[object_type]).decode(body)  # type: ignore[valid-type]
     except (msgspec.DecodeError, RecursionError):
         rough = read(body, ListResponse[Raw])
-        return [read_object(raw, of) for raw in rough.items], rough.metadata
+        return [read_object(raw, object_type) for raw in rough.items], rough.metadata
     return listed.items, listed.metadata
 
 
-def read_object(raw: Raw, of: type[T]) -> T | UndecodedObject:
+def read_object(raw: Raw, object_type: type[T]) -> T | UndecodedObject:
     """Return an object, or the remains of one that can't be decoded."""
     try:
-        decoded: T = _decoder(of).decode(raw)
+        decoded: T = _decoder(object_type).decode(raw)
     except (msgspec.DecodeError, RecursionError) as error:
         return _unread(raw, str(error))
     return decoded
@@ -117,7 +119,7 @@ def _unread(raw: Raw, sentence: str) -> UndecodedObject:
     if not isinstance(metadata, dict):
         raise InvalidResponse(f"An object without metadata: {sentence}")
     words = {name: metadata.get(name) for name in ("name", "namespace", "uid", "resourceVersion")}
-    name, namespace, uid, version = (each if isinstance(each, str) else "" for each in words.values())
+    name, namespace, uid, version = (word if isinstance(word, str) else "" for word in words.values())
     return UndecodedObject(ApiObject(Metadata(name, uid, namespace, version)), sentence, body)
 
 

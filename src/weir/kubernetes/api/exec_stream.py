@@ -109,7 +109,7 @@ def exit_code_of(written: bytes) -> int:
     if status.status == "Success":
         return 0
     if status.reason == _HAS_EXIT_CODE and status.details is not None:
-        codes = [each.message for each in status.details.causes if each.reason == "ExitCode"]
+        codes = [cause.message for cause in status.details.causes if cause.reason == "ExitCode"]
         if codes and codes[0].isdigit():
             return int(codes[0])
     raise ExecNotStarted(status.message or status.reason or _NO_REASON)

@@ -23,10 +23,10 @@ def collector_paused() -> Iterator[None]:
         _count(-1)
 
 
-def _count(more: int) -> None:
+def _count(change: int) -> None:
     global _pauses  # noqa: PLW0603 - there is one collector in a process
     with _counting:
-        _pauses += more
+        _pauses += change
         if _pauses:
             gc.disable()
         else:

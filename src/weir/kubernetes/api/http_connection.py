@@ -36,8 +36,8 @@ class HttpResponse:
 
     def header(self, name: str) -> str:
         """Return the value of a header, or ""; `name` in lower case."""
-        known = (value for key, value in self.head if key.decode("latin-1").lower() == name)
-        return next(known, b"").decode("latin-1")
+        values = (value for key, value in self.head if key.decode("latin-1").lower() == name)
+        return next(values, b"").decode("latin-1")
 
 
 class HttpConnection(asyncio.Protocol):
@@ -138,20 +138,20 @@ class HttpConnection(asyncio.Protocol):
         self._pieces = []
         self._transport.write(request)
 
-    async def _until(self, what: str) -> None:
-        if self._is_there(what):
+    async def _until(self, part: str) -> None:
+        if self._is_there(part):
             return
         if self._why is not None:
             raise self._why
-        self._awaits = what
+        self._awaits = part
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter
         finally:
             self._waiter = None
 
-    def _is_there(self, what: str) -> bool:
-        return self._ended or (what == "head" and self._head) or (what == "piece" and bool(self._pieces))
+    def _is_there(self, part: str) -> bool:
+        return self._ended or (part == "head" and self._head) or (part == "piece" and bool(self._pieces))
 
     def _taken(self) -> bytes:
         pieces, self._pieces = self._pieces, []

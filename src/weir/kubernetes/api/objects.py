@@ -49,7 +49,7 @@ class Metadata(ApiStruct):
     @property
     def controller(self) -> OwnerReference | None:
         """The owner that made the object and takes care of it."""
-        return next((each for each in self.owner_references if each.controller), None)
+        return next((owner for owner in self.owner_references if owner.controller), None)
 
 
 class FinalizedMetadata(Metadata):

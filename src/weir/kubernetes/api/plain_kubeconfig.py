@@ -118,5 +118,5 @@ def _named(entries: list[_Named], name: str) -> _Named:
     Raises:
         ValueError: there is none, or more than one.
     """
-    (found,) = (each for each in entries if each.name == name)
-    return found
+    (entry,) = (entry for entry in entries if entry.name == name)
+    return entry

@@ -82,7 +82,7 @@ class Reflector(Generic[T]):
         self,
         api: ApiClient,
         path: str,
-        of: type[T],
+        object_type: type[T],
         deliver: Callable[[Sequence[Change[T]]], None],
         *,
         field_selector: str = "",
@@ -92,7 +92,7 @@ class Reflector(Generic[T]):
     ) -> None:
         self._api = api
         self._path = path
-        self._of = of
+        self._of = object_type
         self._deliver = deliver
         self._selectors = {"field_selector": field_selector, "label_selector": label_selector}
         self._waits = waits

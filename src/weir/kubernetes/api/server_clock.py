@@ -24,21 +24,21 @@ async def server_clock(api: ApiClient, *, again_s: float = ASK_AGAIN_S) -> Clock
 
     The time that an answer takes is the error of the clock, so a slow answer is asked for again.
     """
-    found: list[tuple[float, Clock]] = []
+    samples: list[tuple[float, Clock]] = []
     for tries_left in reversed(range(ASKS_MOST)):
         asked_s = boot_time()
         at_s = await api.time_s()
         took_s = boot_time() - asked_s
         if at_s is not None:
-            found.append((took_s, Clock(starts_s=at_s)))
+            samples.append((took_s, Clock(starts_s=at_s)))
             if took_s <= QUICK_S:
                 break
         elif tries_left:
             await asyncio.sleep(again_s)
-    if not found:
+    if not samples:
         _LOG.warning("api_server_time_unknown", instead="the wall clock of this machine")
         return Clock()
-    _, clock = min(found, key=itemgetter(0))
+    _, clock = min(samples, key=itemgetter(0))
     if abs(clock.ahead_s) > SKEW_TOLD_S:
         _LOG.warning("clocks_differ", ahead_of_api_server_s=round(clock.ahead_s, 1))
     return clock

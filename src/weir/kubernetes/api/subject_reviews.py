@@ -69,7 +69,7 @@ async def is_allowed(api: ApiClient, user: User, attributes: Mapping[str, Any]) 
     Raises:
         ApiError: the API server doesn't answer.
     """
-    who = {"user": user.username, "groups": user.groups, "uid": user.uid, "extra": user.extra}
+    subject = {"user": user.username, "groups": user.groups, "uid": user.uid, "extra": user.extra}
     kind = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
     path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-    return (await api.post(path, {**kind, "spec": {**who, **attributes}}, AccessReview)).status.allowed
+    return (await api.post(path, {**kind, "spec": {**subject, **attributes}}, AccessReview)).status.allowed

@@ -33,20 +33,22 @@ def new_allocations(
     special: SpecialClaim | None = None,
 ) -> list[NewAllocation]:
     """Return the allocation of each claim, including that of Weir's own claim."""
-    found = []
-    for at, claim in enumerate(claims):
-        mine = [each for each in chosen if each.claim == at]
-        results = [_result(each) for each in mine]
+    allocations = []
+    for index, claim in enumerate(claims):
+        picks = [pick for pick in chosen if pick.claim == index]
+        results = [_result(pick) for pick in picks]
         body: dict[str, Any] = {"devices": {"results": results}}
-        config = [*_class_config(mine), *_claim_config(claim, mine)]
+        config = [*_class_config(picks), *_claim_config(claim, picks)]
         if config:
             body["devices"]["config"] = config
-        selector = _node_selector(mine, node)
+        selector = _node_selector(picks, node)
         if selector is not None:
             body["nodeSelector"] = selector
         own = special if special is not None and claim.name == special.name else None
-        found.append(NewAllocation(claim.claim, tuple(_allocated(each) for each in results), body, own))
-    return found
+        allocations.append(
+            NewAllocation(claim.claim, tuple(_allocated(result) for result in results), body, own)
+        )
+    return allocations
 
 
 def _result(chosen: ChosenDevice) -> dict[str, Any]:
@@ -62,13 +64,17 @@ def _result(chosen: ChosenDevice) -> dict[str, Any]:
     if chosen.devices.tolerations:
         result["tolerations"] = [
             {
-                "key": each.key,
-                "operator": each.operator,
-                "value": each.value,
-                "effect": each.effect,
-                **({} if each.toleration_seconds is None else {"tolerationSeconds": each.toleration_seconds}),
+                "key": toleration.key,
+                "operator": toleration.operator,
+                "value": toleration.value,
+                "effect": toleration.effect,
+                **(
+                    {}
+                    if toleration.toleration_seconds is None
+                    else {"tolerationSeconds": toleration.toleration_seconds}
+                ),
             }
-            for each in chosen.devices.tolerations
+            for toleration in chosen.devices.tolerations
         ]
     if chosen.device.binding_conditions:
         result["bindingConditions"] = list(chosen.device.binding_conditions)
@@ -78,7 +84,7 @@ def _result(chosen: ChosenDevice) -> dict[str, Any]:
         result["shareID"] = str(uuid4())
         if chosen.consumed:
             result["consumedCapacity"] = {
-                name: written_exactly(each) for name, each in chosen.consumed.items()
+                name: written_exactly(amount) for name, amount in chosen.consumed.items()
             }
     return result
 
@@ -99,12 +105,12 @@ def _class_config(chosen: Sequence[ChosenDevice]) -> list[dict[str, Any]]:
     """Return the configuration of each class once, for all requests of it."""
     requests: dict[str, list[str]] = {}
     classes = {}
-    for each in chosen:
-        device_class = each.devices.device_class
+    for pick in chosen:
+        device_class = pick.devices.device_class
         classes[device_class.metadata.name] = device_class
         names = requests.setdefault(device_class.metadata.name, [])
-        if each.devices.name not in names:
-            names.append(each.devices.name)
+        if pick.devices.name not in names:
+            names.append(pick.devices.name)
     return [
         {"source": "FromClass", "requests": names, **config}
         for name, names in requests.items()
@@ -114,7 +120,7 @@ def _class_config(chosen: Sequence[ChosenDevice]) -> list[dict[str, Any]]:
 
 def _claim_config(claim: ClaimRequests, chosen: Sequence[ChosenDevice]) -> list[dict[str, Any]]:
     """Return the configuration of a claim for all its requests, or for one with chosen devices."""
-    names = {each.devices.request for each in chosen} | {each.devices.name for each in chosen}
+    names = {pick.devices.request for pick in chosen} | {pick.devices.name for pick in chosen}
     return [
         {"source": "FromClaim", **config}
         for config in claim.claim.spec.devices.config
@@ -126,9 +132,9 @@ def _node_selector(chosen: Sequence[ChosenDevice], node: str) -> dict[str, Any] 
     """Return the nodes that reach all devices; None if all nodes do."""
     expressions: list[dict[str, Any]] = []
     fields: list[dict[str, Any]] = []
-    for each in chosen:
-        choice = each.device.nodes
-        if choice.name or each.device.binds_to_node:
+    for pick in chosen:
+        choice = pick.device.nodes
+        if choice.name or pick.device.binds_to_node:
             only = {"key": "metadata.name", "operator": "In", "values": [node]}
             return {"nodeSelectorTerms": [{"matchFields": [only]}]}
         if choice.selector is not None:
@@ -145,7 +151,7 @@ def _add_terms(
 ) -> None:
     for term in selector.node_selector_terms[:1]:  # a slice has one
         for to, written in ((expressions, term.match_expressions), (fields, term.match_fields)):
-            to += [each for each in map(_requirement, written) if each not in to]
+            to += [requirement for requirement in map(_requirement, written) if requirement not in to]
 
 
 def _requirement(written: NodeSelectorRequirement) -> dict[str, Any]:

@@ -124,7 +124,9 @@ class _Search:
             if least > DEVICES_MOST:
                 sentence = f"it asks for {least} devices, and a claim has at most {DEVICES_MOST}"
                 return ClaimRefusal(claim.name, sentence)
-        total = sum(min(map(self._count, each)) for claim in self._claims for each in claim.requests)
+        total = sum(
+            min(map(self._count, alternatives)) for claim in self._claims for alternatives in claim.requests
+        )
         if total > _POD_DEVICES_MOST:
             return ClaimRefusal(self._claims[0].name, f"the claims of a pod ask for {total} devices")
         return None
@@ -171,21 +173,21 @@ class _Search:
 
     # The search
 
-    def next_claim(self, at: int) -> bool:
+    def next_claim(self, claim: int) -> bool:
         """Choose devices for this claim and the following ones."""
-        if at == len(self._claims):
+        if claim == len(self._claims):
             return True
-        return self._next_request(at, 0, len(self.chosen))
+        return self._next_request(claim, 0, len(self.chosen))
 
-    def _next_request(self, claim: int, at: int, first: int) -> bool:
-        if at == len(self._claims[claim].requests):
+    def _next_request(self, claim: int, request: int, first: int) -> bool:
+        if request == len(self._claims[claim].requests):
             return self.next_claim(claim + 1)
-        for devices in self._claims[claim].requests[at]:
+        for devices in self._claims[claim].requests[request]:
             candidates = self._candidates[id(devices)]
             count = self._count(devices)
             if not count or len(self.chosen) - first + count > DEVICES_MOST:
                 continue
-            if self._next_device((claim, at, first), devices, candidates, count, 0):
+            if self._next_device((claim, request, first), devices, candidates, count, 0):
                 return True
         return False
 
@@ -201,13 +203,13 @@ class _Search:
         if not missing:
             return self._next_request(claim, request + 1, first)
         tried: set[object] = set()
-        for at in range(start, len(candidates) - missing + 1):
-            device = candidates[at]
+        for index in range(start, len(candidates) - missing + 1):
+            device = candidates[index]
             kind = self._kind(device)
             is_new = kind not in tried
             tried.add(kind)
             if is_new and self._choose(claim, devices, device):
-                if self._next_device(place, devices, candidates, missing - 1, at + 1):
+                if self._next_device(place, devices, candidates, missing - 1, index + 1):
                     return True
                 self._give_back(claim)
             if devices.count is None:
@@ -218,7 +220,7 @@ class _Search:
         """Return a value that is equal for devices that are interchangeable at this point."""
         kind = self._kinds.get(device.key)
         if kind is None:
-            named = {each.attribute for constraints in self._constraints for each in constraints}
+            named = {constraint.attribute for constraints in self._constraints for constraint in constraints}
             matched = tuple(key for key, those in self._matching.items() if device.key in those)
             pool = self._pool_of[device.key]
             kind = self._kinds[device.key] = (
@@ -273,8 +275,8 @@ class _Search:
     def _give_back(self, claim: int) -> None:
         chosen = self.chosen.pop()
         device = chosen.device
-        for each in self._covering(claim, chosen.devices):
-            each.remove()
+        for constraint in self._covering(claim, chosen.devices):
+            constraint.remove()
         if device.shareable:
             self._shares[device.key].pop()
         else:
@@ -283,16 +285,20 @@ class _Search:
             self._take_counters(device, -1)
 
     def _covering(self, claim: int, devices: ExactDevices) -> Iterator[AttributeConstraint]:
-        return (each for each in self._constraints[claim] if each.covers(devices.request, devices.subrequest))
+        return (
+            constraint
+            for constraint in self._constraints[claim]
+            if constraint.covers(devices.request, devices.subrequest)
+        )
 
     def _constrain(self, claim: int, devices: ExactDevices, device: PoolDevice) -> bool:
         added: list[AttributeConstraint] = []
-        for each in self._covering(claim, devices):
-            if not each.add(device):
+        for constraint in self._covering(claim, devices):
+            if not constraint.add(device):
                 for before in added:
                     before.remove()
                 return False
-            added.append(each)
+            added.append(constraint)
         return True
 
     # Counters
@@ -332,12 +338,15 @@ class _Search:
         """Return the first request that has too few devices, or the claim if only their combination fails."""
         for claim in self._claims:
             for alternatives in claim.requests:
-                counts = [(self._count(each), self._free(each), each) for each in alternatives]
+                counts = [
+                    (self._count(alternative), self._free(alternative), alternative)
+                    for alternative in alternatives
+                ]
                 if all(count > free or not count for count, free, _ in counts):
                     count, free, devices = counts[0]
                     matching = len(self._candidates[id(devices)])
-                    found = f"{free} free of {matching} that match"
-                    sentence = f"{max(1, count)} of {devices.describe()} needed, {found}"
+                    supply = f"{free} free of {matching} that match"
+                    sentence = f"{max(1, count)} of {devices.describe()} needed, {supply}"
                     return ClaimRefusal(claim.name, sentence)
         sentence = "enough devices are free, but no choice of them satisfies the constraints and counters"
         return ClaimRefusal(self._claims[0].name, sentence)

@@ -11,7 +11,7 @@ def consumed_amounts(device: PoolDevice, requested: Amounts) -> dict[str, Fracti
     """Return the amounts that a request takes of each capacity of a device; None if its rules forbid it."""
     if not requested.keys() <= device.capacity.keys():
         return None
-    consumed = {name: _consumed(each, requested.get(name)) for name, each in device.capacity.items()}
+    consumed = {name: _consumed(capacity, requested.get(name)) for name, capacity in device.capacity.items()}
     if any(_violates(device.capacity[name], amount) for name, amount in consumed.items()):
         return None
     return consumed

@@ -45,13 +45,15 @@ class ExactDevices:
 
     def tolerates(self, device: PoolDevice) -> bool:
         """Return True if the taints of a device don't keep it from this request."""
-        return all(any(_tolerates(each, *taint) for each in self.tolerations) for taint in device.taints)
+        return all(
+            any(_tolerates(toleration, *taint) for toleration in self.tolerations) for taint in device.taints
+        )
 
     def describe(self) -> str:
         """Return the request in words: class, selectors and capacity."""
         words = [f"class {self.device_class.metadata.name}"]
         own = self.selectors[len(self.device_class.spec.selectors) :]
-        words += [f"selector {each.text.strip()}" for each in own]
+        words += [f"selector {condition.text.strip()}" for condition in own]
         words += [f"{name} of at least {shown(amount)}" for name, amount in self.capacity.items()]
         return ", ".join(words)
 
@@ -71,7 +73,7 @@ class ClaimRequests:
     def constraints(self) -> list[AttributeConstraint]:
         """Return the constraints, with no device chosen yet."""
         try:
-            return [AttributeConstraint(each) for each in self.claim.spec.devices.constraints]
+            return [AttributeConstraint(constraint) for constraint in self.claim.spec.devices.constraints]
         except ValueError as error:
             raise ClaimError(str(error)) from None
 
@@ -89,11 +91,11 @@ def parse_claim(claim: ResourceClaim, classes: Mapping[str, DeviceClass]) -> Cla
             alternatives = (written.exactly,)
         if not alternatives:
             raise ClaimError(f"its request {written.name} is of a kind that is not supported")
-        subrequests = [each.name if written.exactly is None else "" for each in alternatives]
+        subrequests = [alternative.name if written.exactly is None else "" for alternative in alternatives]
         requests.append(
             tuple(
-                _parsed(written.name, subrequest, each, classes)
-                for subrequest, each in zip(subrequests, alternatives, strict=True)
+                _parsed(written.name, subrequest, alternative, classes)
+                for subrequest, alternative in zip(subrequests, alternatives, strict=True)
             )
         )
     parsed = ClaimRequests(claim, tuple(requests))
@@ -106,9 +108,11 @@ def class_of(claim: ResourceClaim, result: str) -> str:
     name, _, subrequest = result.partition("/")
     for written in claim.spec.devices.requests:
         if written.name == name:
-            alternatives = (each for each in written.first_available if each.name == subrequest)
-            found = written.exactly or next(alternatives, None)
-            return "" if found is None else found.device_class_name
+            alternatives = (
+                alternative for alternative in written.first_available if alternative.name == subrequest
+            )
+            request = written.exactly or next(alternatives, None)
+            return "" if request is None else request.device_class_name
     return ""
 
 
@@ -149,11 +153,11 @@ def _parsed(
 
 def _compiled(selectors: Sequence[DeviceSelector], owner: str) -> list[Selector]:
     compiled = []
-    for each in selectors:
-        if each.cel is None:
+    for device_selector in selectors:
+        if device_selector.cel is None:
             raise ClaimError(f"{owner} has a selector of a kind that is not supported")
         try:
-            compiled.append(selector(each.cel.expression))
+            compiled.append(selector(device_selector.cel.expression))
         except CelSyntaxError as error:
             raise ClaimError(f"{owner} has a selector that can't be used: {error}") from None
     return compiled

@@ -32,10 +32,10 @@ class AttributeConstraint:
 
     def add(self, device: PoolDevice) -> bool:
         """Choose a device. Return False, and leave everything as it is, if the constraint forbids it."""
-        found = device.attribute(self.attribute)
-        if found is None:
+        attribute = device.attribute(self.attribute)
+        if attribute is None:
             return False
-        typed = found[0], frozenset(found[1])
+        typed = attribute[0], frozenset(attribute[1])
         if not (self._is_alike(typed) if self._is_match else self._is_distinct(typed)):
             return False
         self._chosen.append(typed)

@@ -20,20 +20,20 @@ class ClaimedDeviceUsage:
     def of(cls, allocated: Iterable[AllocatedDevice]) -> "ClaimedDeviceUsage":
         """Return the usage of allocated devices; access for administration uses nothing."""
         usage = cls()
-        for each in allocated:
-            usage.add(each)
+        for device in allocated:
+            usage.add(device)
         return usage
 
-    def add(self, each: AllocatedDevice) -> None:
+    def add(self, device: AllocatedDevice) -> None:
         """Count a device of an allocation; all of it if its amounts can't be read."""
-        if each.admin_access:
+        if device.admin_access:
             return
-        key = (each.driver, each.pool, each.device)
-        if each.share_id is None:
+        key = (device.driver, device.pool, device.device)
+        if device.share_id is None:
             self.exclusive.add(key)
             return
         try:
-            consumed = {name: exact(amount) for name, amount in each.consumed_capacity.items()}
+            consumed = {name: exact(amount) for name, amount in device.consumed_capacity.items()}
         except ValueError:
             consumed = {"": Fraction(-1)}
         if any(amount < 0 for amount in consumed.values()):

@@ -67,23 +67,26 @@ class PoolDevice:
         return None if written is None else _typed(written)
 
 
-def device_of(found: ResourceSlice, written: SliceDevice) -> PoolDevice:
+def device_of(resource_slice: ResourceSlice, written: SliceDevice) -> PoolDevice:
     """Return a device of a slice.
 
     Raises:
         ValueError: an amount can't be read.
         CelError: a version isn't a semantic version.
     """
-    spec = found.spec
+    spec = resource_slice.spec
     source = written if spec.per_device_node_selection else spec
-    capacity = {name: _capacity(each) for name, each in written.capacity.items()}
+    capacity = {name: _capacity(amount) for name, amount in written.capacity.items()}
     return PoolDevice(
         key=(spec.driver, spec.pool.name, written.name),
         attributes=written.attributes,
         capacity=capacity,
         counters=tuple(
-            (each.counter_set, tuple((name, exact(value.value)) for name, value in each.counters.items()))
-            for each in written.consumes_counters
+            (
+                consumption.counter_set,
+                tuple((name, exact(value.value)) for name, value in consumption.counters.items()),
+            )
+            for consumption in written.consumes_counters
         ),
         taints=tuple(
             (taint.key, taint.value, taint.effect)
@@ -152,9 +155,9 @@ def _values(driver: str, written: SliceDevice) -> Mapping[str, Any]:
         is_list = any((attribute.ints, attribute.bools, attribute.strings, attribute.versions))
         attributes.setdefault(domain, {})[identifier] = read if is_list else read[0]
     amounts: dict[str, dict[str, Any]] = {}
-    for name, each in written.capacity.items():
+    for name, amount in written.capacity.items():
         domain, identifier = _qualified(name, driver)
-        amounts.setdefault(domain, {})[identifier] = quantity_of(str(each.value))
+        amounts.setdefault(domain, {})[identifier] = quantity_of(str(amount.value))
     return {
         "driver": driver,
         "allowMultipleAllocations": written.allow_multiple_allocations,

@@ -121,17 +121,17 @@ class ExtendedResources:
                 "capacity": {"requests": dict(amounts)},
             }
             return {"devices": {"requests": [{"name": _SHARE, "exactly": exactly}]}}
-        wanted = [each for one in self._of_each(names) for each in one[0]]
+        wanted = [request for one in self._of_each(names) for request in one[0]]
         requests = [
             {
-                "name": each.name,
+                "name": request.name,
                 "exactly": {
-                    "deviceClassName": each.device_class,
+                    "deviceClassName": request.device_class,
                     "allocationMode": "ExactCount",
-                    "count": each.count,
+                    "count": request.count,
                 },
             }
-            for each in sorted(wanted, key=lambda each: each.name)
+            for request in sorted(wanted, key=lambda request: request.name)
         ]
         return {"devices": {"requests": requests}}
 
@@ -159,8 +159,8 @@ class ExtendedResources:
             "spec": self._spec(names, amounts),
         }
         mappings = [
-            {"containerName": each.name, "resourceName": self.names[0], "requestName": _SHARE}
-            for each in (self.containers if self.share is not None else ())
+            {"containerName": container.name, "resourceName": self.names[0], "requestName": _SHARE}
+            for container in (self.containers if self.share is not None else ())
         ] or [
             {"containerName": container, "resourceName": resource, "requestName": request}
             for _, uses in self._of_each(names)
@@ -169,7 +169,7 @@ class ExtendedResources:
         return SpecialClaim(body, {"resourceClaimName": name, "requestMappings": mappings})
 
     def _of_each(self, names: Collection[str]) -> list[tuple[list[_Wanted], list[tuple[str, str, str]]]]:
-        return [self._of(name, each) for name, each in self.classes if name in names]
+        return [self._of(name, device_class) for name, device_class in self.classes if name in names]
 
     def _of(self, resource: str, device_class: str) -> tuple[list[_Wanted], list[tuple[str, str, str]]]:
         """Return the requested devices of one resource, and their assignment to containers.
@@ -179,42 +179,42 @@ class ExtendedResources:
         """
         lasting: list[tuple[int, _Wanted]] = []
         uses: list[tuple[str, str, str]] = []
-        for each in self.containers:
-            count, name = each.of(resource)
-            if count and not each.ends_early:
-                lasting.append((each.at, _Wanted(name, device_class, count)))
-                uses.append((each.name, resource, name))
+        for container_devices in self.containers:
+            count, name = container_devices.of(resource)
+            if count and not container_devices.ends_early:
+                lasting.append((container_devices.at, _Wanted(name, device_class, count)))
+                uses.append((container_devices.name, resource, name))
         most: _Wanted | None = None
         early: list[tuple[str, str]] = []
-        for each in self.containers:
-            count, name = each.of(resource)
-            if not count or not each.ends_early:
+        for container_devices in self.containers:
+            count, name = container_devices.of(resource)
+            if not count or not container_devices.ends_early:
                 continue
-            for _, later in (one for one in lasting if one[0] >= each.at):
+            for _, later in (one for one in lasting if one[0] >= container_devices.at):
                 if count <= 0:
                     break
                 count -= later.count
-                uses.append((each.name, resource, later.name))
+                uses.append((container_devices.name, resource, later.name))
             if count > 0:
-                early.append((each.name, name))
+                early.append((container_devices.name, name))
                 if most is None or most.count < count:
                     most = _Wanted(name, device_class, count)
         if most is not None:
             uses += [(container, resource, most.name) for container, _ in early]
-        return [each for _, each in lasting] + ([most] if most is not None else []), uses
+        return [request for _, request in lasting] + ([most] if most is not None else []), uses
 
 
 def _comparable(spec: ResourceClaimSpec) -> object:
     """Return a spec whose amounts are numbers: the API server writes them in its own way."""
     amounts = [
-        sorted((name, exact(amount)) for name, amount in each.exactly.capacity.requests.items())
-        for each in spec.devices.requests
-        if each.exactly is not None and each.exactly.capacity is not None
+        sorted((name, exact(amount)) for name, amount in request.exactly.capacity.requests.items())
+        for request in spec.devices.requests
+        if request.exactly is not None and request.exactly.capacity is not None
     ]
-    found = to_builtins(spec)
-    for each in found["devices"]["requests"]:
-        (each.get("exactly") or {}).pop("capacity", None)
-    return found, amounts
+    fields = to_builtins(spec)
+    for request in fields["devices"]["requests"]:
+        (request.get("exactly") or {}).pop("capacity", None)
+    return fields, amounts
 
 
 def extended_resources(
@@ -223,11 +223,11 @@ def extended_resources(
     """Return the extended resources of a pod that classes provide; None without any."""
     containers = []
     classes: dict[str, str] = {}
-    for at, container in enumerate((*spec.init_containers, *spec.containers)):
+    for index, container in enumerate((*spec.init_containers, *spec.containers)):
         counts = _counts(container, class_of)
         if counts:
-            ends_early = at < len(spec.init_containers) and container.restart_policy != "Always"
-            containers.append(_ContainerDevices(at, container.name, ends_early, counts))
+            ends_early = index < len(spec.init_containers) and container.restart_policy != "Always"
+            containers.append(_ContainerDevices(index, container.name, ends_early, counts))
             classes |= {name: class_of[name] for name, _, _ in counts}
     if not classes:
         return None
@@ -241,7 +241,7 @@ def _counts(container: Container, class_of: Mapping[str, str]) -> tuple[tuple[st
     stated = {**container.resources.limits, **container.resources.requests}
     if class_of.keys().isdisjoint(stated):
         return ()
-    found = []
+    counts = []
     for place, name in enumerate(sorted(stated)):
         if name not in class_of:
             continue
@@ -250,19 +250,21 @@ def _counts(container: Container, class_of: Mapping[str, str]) -> tuple[tuple[st
         except ValueError:
             continue  # such a pod is refused elsewhere
         if count > 0 and count.denominator == 1:
-            found.append((name, int(count), place))
-    return tuple(found)
+            counts.append((name, int(count), place))
+    return tuple(counts)
 
 
 def provided(classes: Mapping[str, DeviceClass]) -> dict[str, str]:
     """Return the class of each extended resource; of several that name the same one, the newest."""
     by_name: Sequence[str] = sorted(classes, reverse=True)
-    found = {f"{CLASS_PREFIX}{name}": name for name in by_name}
-    for name in sorted(by_name, key=lambda each: seconds_of(classes[each].metadata.creation_timestamp)):
+    class_of = {f"{CLASS_PREFIX}{name}": name for name in by_name}
+    for name in sorted(
+        by_name, key=lambda class_name: seconds_of(classes[class_name].metadata.creation_timestamp)
+    ):
         resource = classes[name].spec.extended_resource_name or ""
         if _is_extended(resource):
-            found[resource] = name
-    return found
+            class_of[resource] = name
+    return class_of
 
 
 def _is_extended(resource: str) -> bool:

@@ -55,8 +55,8 @@ def further_classes(classes: Mapping[str, DeviceClass], devices: DeviceResources
     """Return the classes that count as GPUs by their extended resource, or as classes of shared GPUs."""
     return frozenset(
         name
-        for name, found in classes.items()
-        if devices.names(found.spec.extended_resource_name or "") or is_shared(found)
+        for name, device_class in classes.items()
+        if devices.names(device_class.spec.extended_resource_name or "") or is_shared(device_class)
     )
 
 
@@ -75,7 +75,8 @@ class GpuCounter:
         for claim in claims:
             for alternatives in claim.requests:
                 most = max(
-                    (self._milli(each, pools) for each in alternatives), key=lambda each: each[0] * each[1]
+                    (self._milli(alternative, pools) for alternative in alternatives),
+                    key=lambda counted: counted[0] * counted[1],
                 )
                 count, milli = most
                 if milli == WHOLE_MILLI:
@@ -135,7 +136,7 @@ class GpuCounter:
             **gpu_classes(self._devices),
         }
         self._selecting = [
-            each for name in self._weights if (each := _requests_of(name, classes)) is not None
+            request for name in self._weights if (request := _requests_of(name, classes)) is not None
         ]
 
     def counts(self, device_class: str) -> bool:
@@ -149,7 +150,7 @@ class GpuCounter:
             for pool in pools
             for device in pool.devices
             if device.nodes.name == node
-            and any(self._results.matches_safely(each, device) for each in self._selecting)
+            and any(self._results.matches_safely(request, device) for request in self._selecting)
         ]
         whole = [device for device in own if _part_of_gpu(device) == WHOLE_MILLI]
         count = len(whole) or math.ceil(sum(map(_part_of_gpu, own), Fraction()) / WHOLE_MILLI)
@@ -189,7 +190,7 @@ def _memory(devices: Sequence[PoolDevice]) -> int:
 def _model(devices: Sequence[PoolDevice]) -> str | None:
     for device in devices[:1]:
         for name in _MODELS:
-            found = device.attribute(f"{device.key[0]}/{name}")
-            if found is not None and found[0] == "string":
-                return str(found[1][0])
+            attribute = device.attribute(f"{device.key[0]}/{name}")
+            if attribute is not None and attribute[0] == "string":
+                return str(attribute[1][0])
     return None

@@ -41,12 +41,12 @@ class GpuShare:
 
 def shared_class(classes: Mapping[str, DeviceClass]) -> str:
     """Return the class of shared GPUs, the first by name; empty without one."""
-    return min((name for name, found in classes.items() if is_shared(found)), default="")
+    return min((name for name, device_class in classes.items() if is_shared(device_class)), default="")
 
 
-def is_shared(found: DeviceClass) -> bool:
+def is_shared(device_class: DeviceClass) -> bool:
     """Return True if an administrator labelled a class as one of shared GPUs."""
-    return found.metadata.labels.get(GPU_SHARING) == SET_ASIDE
+    return device_class.metadata.labels.get(GPU_SHARING) == SET_ASIDE
 
 
 def share_resource(classes: Mapping[str, DeviceClass]) -> str:
@@ -61,7 +61,7 @@ def share_amounts(
     """Return the part of each capacity of a node's shared devices, by the largest of them."""
     largest: dict[str, Fraction] = {}
     requests = list(wanted)
-    for device in (each for pool in pools for each in pool.devices if each.shareable):
+    for device in (candidate for pool in pools for candidate in pool.devices if candidate.shareable):
         if any(results.matches_safely(one, device) for one in requests):
             for name, capacity in device.capacity.items():
                 largest[name] = max(largest.get(name, Fraction()), capacity.value)
@@ -76,7 +76,7 @@ def holds_part(held: AllocatedDevice, pools: Iterable[DevicePool]) -> bool:
     consumed = ClaimedDeviceUsage.of([held]).shared.get(key)
     if consumed is None:
         return False
-    device = next((each for pool in pools for each in pool.devices if each.key == key), None)
+    device = next((candidate for pool in pools for candidate in pool.devices if candidate.key == key), None)
     capacity = {} if device is None else device.capacity
     return all(amount < capacity[name].value for name, amount in consumed.items() if name in capacity)
 

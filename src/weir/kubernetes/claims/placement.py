@@ -35,7 +35,7 @@ def choose_devices(
     anywhere = allocate(claims, pools, usage, results, meter=meter)
     if isinstance(anywhere, ClaimRefusal):
         return anywhere
-    for only in _groups(pools, usage, {each.device.key[0] for each in anywhere}):
+    for only in _groups(pools, usage, {pick.device.key[0] for pick in anywhere}):
         if meter.steps > STEPS_MOST:
             break
         closer = allocate(claims, pools, usage, results, only=only, meter=meter)
@@ -48,12 +48,12 @@ def choose_devices(
 
 def _conditional(chosen: Sequence[ChosenDevice]) -> int:
     """Return the number of devices that have to be prepared before the pod is bound."""
-    return sum(bool(each.device.binding_conditions) for each in chosen)
+    return sum(bool(pick.device.binding_conditions) for pick in chosen)
 
 
 def _requests(chosen: Sequence[ChosenDevice]) -> list[tuple[int, ExactDevices]]:
     """Return the alternative that each device serves, with its claim."""
-    return [(each.claim, each.devices) for each in chosen]
+    return [(pick.claim, pick.devices) for pick in chosen]
 
 
 def _groups(
@@ -70,7 +70,7 @@ def _groups(
     yielded = 0
     for name in (*names, *_STANDARD[1:]):
         sizes = _sizes(free, name)
-        for value in sorted(sizes, key=lambda each: (sizes[each], repr(each))):
+        for value in sorted(sizes, key=lambda candidate: (sizes[candidate], repr(candidate))):
             yielded += 1
             if yielded > _GROUPS_MOST:
                 return

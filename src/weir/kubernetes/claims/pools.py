@@ -54,14 +54,14 @@ class DevicePool:
     problem: str = ""
 
 
-def parse_slice(found: ResourceSlice) -> ParsedSlice:
+def parse_slice(resource_slice: ResourceSlice) -> ParsedSlice:
     """Return a slice with its devices read.
 
     Raises:
         ValueError: an amount can't be read.
         CelError: a version isn't a semantic version.
     """
-    spec = found.spec
+    spec = resource_slice.spec
     counters: Counters = {}
     problem = ""
     for counter_set in spec.shared_counters:
@@ -70,13 +70,13 @@ def parse_slice(found: ResourceSlice) -> ParsedSlice:
             problem = f"two counter sets are called {counter_set.name}" if key in counters else problem
             counters[key] = exact(value.value)
     return ParsedSlice(
-        found.metadata.name,
+        resource_slice.metadata.name,
         (spec.driver, spec.pool.name),
         spec.pool.generation,
         spec.pool.resource_slice_count,
         NodeChoice(spec.node_name or "", spec.node_selector, spec.all_nodes),
         spec.per_device_node_selection,
-        tuple(device_of(found, each) for each in spec.devices),
+        tuple(device_of(resource_slice, device) for device in spec.devices),
         counters,
         problem,
     )
@@ -110,11 +110,11 @@ class SliceIndex:
     def __len__(self) -> int:
         return len(self._slices)
 
-    def see(self, name: str, found: ParsedSlice | None) -> set[str] | None:
+    def see(self, name: str, after: ParsedSlice | None) -> set[str] | None:
         """Process a changed slice. Return the nodes whose pools may have changed; None: all."""
         before = self._slices.get(name)
-        touched = self._replace(name, before, found)
-        concerned = {each.pool for each in (before, found) if each is not None}
+        touched = self._replace(name, before, after)
+        concerned = {parsed_slice.pool for parsed_slice in (before, after) if parsed_slice is not None}
         judged = [self._judge(pool) for pool in concerned]
         return None if any(judged) else touched
 
@@ -124,26 +124,26 @@ class SliceIndex:
         A request for all devices waits for such a pool on every node, as with Kubernetes' own scheduler.
         """
         counters = [self._slices[name] for name in self._counters.get(pool, ())]
-        newest = max((each.generation for each in counters), default=0)
-        relevant = [each for each in counters if each.generation == newest]
+        newest = max((parsed_slice.generation for parsed_slice in counters), default=0)
+        relevant = [parsed_slice for parsed_slice in counters if parsed_slice.generation == newest]
         seen = self._pool(pool, relevant, _NOWHERE) if relevant else None
         before = self._unusable.pop(pool, None)
         if seen is not None and seen.problem:
             self._unusable[pool] = seen
         return (before.problem if before else "") != (seen.problem if seen else "")
 
-    def _replace(self, name: str, before: ParsedSlice | None, found: ParsedSlice | None) -> set[str] | None:
+    def _replace(self, name: str, before: ParsedSlice | None, after: ParsedSlice | None) -> set[str] | None:
         self._slices.pop(name, None)
         touched = set() if before is None else self._forget(name, before)
-        if found is None:
+        if after is None:
             return touched
-        self._slices[name] = found
-        self._of_pool[found.pool].add(name)
-        if found.has_counters:
-            self._counters[found.pool].add(name)
-        if found.devices or not found.has_counters:
-            (self._of_node[found.nodes.name] if found.nodes.name else self._shared).add(name)
-        nodes = self._nodes_with(found)
+        self._slices[name] = after
+        self._of_pool[after.pool].add(name)
+        if after.has_counters:
+            self._counters[after.pool].add(name)
+        if after.devices or not after.has_counters:
+            (self._of_node[after.nodes.name] if after.nodes.name else self._shared).add(name)
+        nodes = self._nodes_with(after)
         return None if touched is None or nodes is None else touched | nodes
 
     def _forget(self, name: str, before: ParsedSlice) -> set[str] | None:
@@ -186,24 +186,26 @@ class SliceIndex:
         candidates = (*self._of_node.get(node.name, ()), *self._shared)
         names = {name for name in candidates if _is_relevant(self._slices[name], node)}
         names.update(*(self._counters.get(self._slices[name].pool, ()) for name in tuple(names)))
-        for each in map(self._slices.__getitem__, sorted(names)):
-            there = relevant.setdefault(each.pool, [])
-            if there and each.generation > there[0].generation:
-                there.clear()
-            if not there or each.generation == there[0].generation:
-                there.append(each)
+        for parsed_slice in map(self._slices.__getitem__, sorted(names)):
+            newest = relevant.setdefault(parsed_slice.pool, [])
+            if newest and parsed_slice.generation > newest[0].generation:
+                newest.clear()
+            if not newest or parsed_slice.generation == newest[0].generation:
+                newest.append(parsed_slice)
         others = {key: pool for key, pool in self._unusable.items() if key not in relevant}
         pools = [self._pool(key, those, node) for key, those in relevant.items()]
-        known = [pool for pool in (*pools, *others.values()) if pool is not None]
-        return sorted(known, key=lambda pool: (_has_conditions(pool), pool.key))
+        usable = [pool for pool in (*pools, *others.values()) if pool is not None]
+        return sorted(usable, key=lambda pool: (_has_conditions(pool), pool.key))
 
     def _pool(self, key: PoolKey, relevant: Sequence[ParsedSlice], node: Node) -> DevicePool | None:
         generation = relevant[0].generation
         everything = [self._slices[name] for name in sorted(self._of_pool[key])]
         if len(relevant) != relevant[0].slice_count:
-            if any(each.generation > generation for each in everything):
+            if any(parsed_slice.generation > generation for parsed_slice in everything):
                 return None  # the driver is replacing it, and the newer slices have nothing for this node
-            everything = [each for each in everything if each.generation == generation]
+            everything = [
+                parsed_slice for parsed_slice in everything if parsed_slice.generation == generation
+            ]
             if len(everything) != relevant[0].slice_count:
                 return DevicePool(key, problem="is being updated")
         else:
@@ -216,26 +218,26 @@ def _has_conditions(pool: DevicePool) -> bool:
     return any(device.binding_conditions for device in pool.devices)
 
 
-def _is_relevant(found: ParsedSlice, node: Node) -> bool:
-    if not found.by_device:
-        return reaches(found.nodes, node)
-    return any(reaches(device.nodes, node) for device in found.devices)
+def _is_relevant(parsed_slice: ParsedSlice, node: Node) -> bool:
+    if not parsed_slice.by_device:
+        return reaches(parsed_slice.nodes, node)
+    return any(reaches(device.nodes, node) for device in parsed_slice.devices)
 
 
 def _built(
     key: PoolKey, relevant: Sequence[ParsedSlice], everything: Sequence[ParsedSlice], node: Node
 ) -> DevicePool:
     counters: Counters = {}
-    for each in relevant:
-        if each.problem:
-            return DevicePool(key, problem=f"is invalid: {each.problem}")
-        if {name for name, _ in each.counters} & {name for name, _ in counters}:
+    for parsed_slice in relevant:
+        if parsed_slice.problem:
+            return DevicePool(key, problem=f"is invalid: {parsed_slice.problem}")
+        if {name for name, _ in parsed_slice.counters} & {name for name, _ in counters}:
             return DevicePool(key, problem="is invalid: a counter set is there twice")
-        counters.update(each.counters)
-    devices = [device for each in relevant for device in each.devices]
+        counters.update(parsed_slice.counters)
+    devices = [device for parsed_slice in relevant for device in parsed_slice.devices]
     if len({device.key for device in devices}) != len(devices):
         return DevicePool(key, problem="is invalid: two devices have the same name")
-    all_devices = tuple(device for each in everything for device in each.devices)
+    all_devices = tuple(device for parsed_slice in everything for device in parsed_slice.devices)
     for device in all_devices:
         for counter_set, consumed in device.counters:
             if any((counter_set, name) not in counters for name, _ in consumed):

@@ -29,13 +29,13 @@ class SelectorResults:
         Raises:
             CelError: a selector has no value for this device.
         """
-        for each in devices.selectors:
-            key = (each.text, device.content)
+        for selector in devices.selectors:
+            key = (selector.text, device.content)
             result = self._results.get(key)
             if result is None:
                 if len(self._results) >= self._most:
                     self._results.clear()
-                result = self._results[key] = self._evaluated(each, device)
+                result = self._results[key] = self._evaluated(selector, device)
             if isinstance(result, CelError):
                 raise result
             if not result:

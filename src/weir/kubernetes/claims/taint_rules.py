@@ -23,24 +23,26 @@ from weir.kubernetes.claims.pools import ParsedSlice
 _EVERYTHING = DeviceTaintSelector()
 
 
-def may_taint(rule: DeviceTaintRule, found: ParsedSlice) -> bool:
+def may_taint(rule: DeviceTaintRule, parsed_slice: ParsedSlice) -> bool:
     """Return True if a rule may taint devices of a slice."""
     chosen = rule.spec.device_selector or _EVERYTHING
     return (
         rule.spec.taint.effect in BLOCKING_EFFECTS
-        and chosen.driver in (None, found.pool[0])
-        and chosen.pool in (None, found.pool[1])
+        and chosen.driver in (None, parsed_slice.pool[0])
+        and chosen.pool in (None, parsed_slice.pool[1])
     )
 
 
 def tainted(
-    found: ParsedSlice, rules: Iterable[DeviceTaintRule], classes: Mapping[str, DeviceClass]
+    parsed_slice: ParsedSlice, rules: Iterable[DeviceTaintRule], classes: Mapping[str, DeviceClass]
 ) -> ParsedSlice:
     """Return a slice whose devices have the taints of these rules, too."""
-    concerned = [rule for rule in rules if may_taint(rule, found)]
+    concerned = [rule for rule in rules if may_taint(rule, parsed_slice)]
     if not concerned:
-        return found
-    return replace(found, devices=tuple(_tainted(each, concerned, classes) for each in found.devices))
+        return parsed_slice
+    return replace(
+        parsed_slice, devices=tuple(_tainted(device, concerned, classes) for device in parsed_slice.devices)
+    )
 
 
 def _tainted(
@@ -63,7 +65,7 @@ def _selects(chosen: DeviceTaintSelector, device: PoolDevice, classes: Mapping[s
         if of_class is None:
             return False
         selectors = [*of_class.spec.selectors, *selectors]
-    return all(_matches(each, device) for each in selectors)
+    return all(_matches(condition, device) for condition in selectors)
 
 
 def _matches(written: DeviceSelector, device: PoolDevice) -> bool:

@@ -305,28 +305,32 @@ def _translated(schema: Mapping[str, Any], shapes: Mapping[str, Any], word: str)
     if "$ref" in schema:
         return _translated(shapes[schema["$ref"].rsplit("/", 1)[1]], shapes, word)
     if "anyOf" in schema:  # an optional value: its schema without null
-        (some,) = (each for each in schema["anyOf"] if each.get("type") != "null")
+        (some,) = (option for option in schema["anyOf"] if option.get("type") != "null")
         return _translated({**some, **_stated(schema)}, shapes, word)
     if isinstance(schema.get("type"), list):
         return _amount(schema, word)
-    found: Schema = {key: schema[key] for key in _TAKEN if key in schema} | _stated(schema)
-    if found["type"] == "string" and "enum" not in found and "format" not in found:
-        found.setdefault("maxLength", _PROSE_MOST if word in _PROSE else _NAME_MOST)
-    elif found["type"] == "array":
-        found["items"] = _translated(schema["items"], shapes, word)
+    translated: Schema = {key: schema[key] for key in _TAKEN if key in schema} | _stated(schema)
+    if translated["type"] == "string" and "enum" not in translated and "format" not in translated:
+        translated.setdefault("maxLength", _PROSE_MOST if word in _PROSE else _NAME_MOST)
+    elif translated["type"] == "array":
+        translated["items"] = _translated(schema["items"], shapes, word)
         if word in _ENTRIES_MOST:
-            found["maxItems"] = _ENTRIES_MOST[word]
-    elif found["type"] == "object":
-        found |= _inside(schema, shapes, word)
-    return found
+            translated["maxItems"] = _ENTRIES_MOST[word]
+    elif translated["type"] == "object":
+        translated |= _inside(schema, shapes, word)
+    return translated
 
 
 def _describe(schema: Schema, path: str, texts: Mapping[str, str]) -> None:
     """Add the descriptions of all fields inside a schema, by their paths."""
-    for name, each in schema.get("properties", {}).items():
-        here = f"{path}.{name}"
-        each["description"] = texts[here]
-        _describe(each.get("items", each), f"{here}[]" if "items" in each else here, texts)
+    for name, field_schema in schema.get("properties", {}).items():
+        field_path = f"{path}.{name}"
+        field_schema["description"] = texts[field_path]
+        _describe(
+            field_schema.get("items", field_schema),
+            f"{field_path}[]" if "items" in field_schema else field_path,
+            texts,
+        )
 
 
 def _stated(schema: Mapping[str, Any]) -> Schema:
@@ -342,12 +346,15 @@ def _inside(schema: Mapping[str, Any], shapes: Mapping[str, Any], word: str) -> 
     """Return the properties of an object, or the values of a mapping."""
     if "properties" in schema:
         properties = schema["properties"]
-        found: Schema = {
-            "properties": {camel(name): _translated(each, shapes, name) for name, each in properties.items()}
+        translated: Schema = {
+            "properties": {
+                camel(name): _translated(field_schema, shapes, name)
+                for name, field_schema in properties.items()
+            }
         }
-        needed = [name for name, each in properties.items() if REQUIRED in each]
+        needed = [name for name, field_schema in properties.items() if REQUIRED in field_schema]
         required = [camel(name) for name in needed or schema.get("required", ())]
-        return found | ({"required": required} if required else {})
+        return translated | ({"required": required} if required else {})
     values = schema.get("additionalProperties", True)
     if values is True:
         return {"x-kubernetes-preserve-unknown-fields": True}

@@ -10,5 +10,5 @@ import yaml
 @cache
 def field_descriptions() -> Mapping[str, Mapping[str, str]]:
     """Return the descriptions by kind and path. A path has `[]` after a list: `status.trials[].state`."""
-    found = yaml.safe_load(files(__package__).joinpath("field_descriptions.yaml").read_text("utf-8"))
-    return {kind: texts for kind, texts in found.items() if kind != "shared"}
+    texts_by_kind = yaml.safe_load(files(__package__).joinpath("field_descriptions.yaml").read_text("utf-8"))
+    return {kind: texts for kind, texts in texts_by_kind.items() if kind != "shared"}

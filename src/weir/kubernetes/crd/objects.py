@@ -235,8 +235,8 @@ class WorkloadObject(ApiStruct):
     @property
     def report(self) -> JobReport:
         """Return the report of its pods; none of an earlier owner of its name."""
-        found = self.status.report
-        return found if found is not None and found.owner == self.spec.owner.uid else NO_REPORT
+        report = self.status.report
+        return report if report is not None and report.owner == self.spec.owner.uid else NO_REPORT
 
 
 NO_REPORT = JobReport()

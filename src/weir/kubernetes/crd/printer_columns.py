@@ -13,7 +13,7 @@ def column(name: str, path: str, wide: int = 0, *, kind: str = "string") -> Sche
 def queue_columns(*own: tuple[str, str] | tuple[str, str, int]) -> list[Schema]:
     """Return the columns of departments and projects, after their own ones."""
     return [
-        *(column(*each) for each in own),
+        *(column(*own_column) for own_column in own),
         column("QUOTA", ".status.quota.gpu"),
         column("DEMAND", ".status.demand.gpu"),
         column("SHARE", ".status.share.gpu"),

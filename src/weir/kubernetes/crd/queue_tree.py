@@ -48,27 +48,27 @@ def tree_of(departments: Iterable[QueueObject], projects: Iterable[QueueObject])
     tree = QueueTree()
     rows: dict[str, tuple[float, str, DepartmentEntry | ProjectEntry, tuple[str, ...]]] = {}
     for kind, objects in (("Department", departments), ("Project", projects)):
-        for each in objects:
-            read = _read(kind, each, tree)
+        for queue_object in objects:
+            read = _read(kind, queue_object, tree)
             if read is None:
                 continue
-            before = rows.get(each.name)
+            before = rows.get(queue_object.name)
             if before is not None:
-                older, newer = ((before[0], before[1]), (each.created_s, kind))
+                older, newer = ((before[0], before[1]), (queue_object.created_s, kind))
                 if newer < older:
                     older, newer = newer, older
-                tree.refused[newer[1], each.name] = _taken(each.name, older[1])
+                tree.refused[newer[1], queue_object.name] = _taken(queue_object.name, older[1])
                 if newer[1] == kind:
                     continue
-            rows[each.name] = (each.created_s, kind, *read)
-    made = [row for _, row in sorted(rows.items(), key=lambda each: (each[1][0], each[0]))]
+            rows[queue_object.name] = (queue_object.created_s, kind, *read)
+    made = [row for _, row in sorted(rows.items(), key=lambda named_row: (named_row[1][0], named_row[0]))]
     above = {row[2].name: row[2] for row in made if isinstance(row[2], DepartmentEntry)}
-    above = {name: _placed(each, above, tree) for name, each in above.items()}
+    above = {name: _placed(entry, above, tree) for name, entry in above.items()}
     _cut_circles(above, rows, tree)
     below = [_placed(row[2], above, tree) for row in made if isinstance(row[2], ProjectEntry)]
     tree.queues = queues_of(
-        [_within_limit("Department", each, tree) for each in above.values()],
-        [_within_limit("Project", each, tree) for each in below],
+        [_within_limit("Department", entry, tree) for entry in above.values()],
+        [_within_limit("Project", entry, tree) for entry in below],
     )
     for _, _, written, namespaces in made:
         for namespace in namespaces:
@@ -78,26 +78,26 @@ def tree_of(departments: Iterable[QueueObject], projects: Iterable[QueueObject])
 
 def topologies_of(objects: Iterable[QueueObject]) -> tuple[tuple[Topology, ...], dict[Key, str]]:
     """Return the topologies of these objects, and the mistake of each that can't be used."""
-    found, refused = [], {}
-    for each in sorted(objects, key=lambda each: each.name):
+    topologies, refused = [], {}
+    for topology_object in sorted(objects, key=lambda topology_object: topology_object.name):
         try:
-            written = topology_of(each.name, each.spec)
+            written = topology_of(topology_object.name, topology_object.spec)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others count
-            refused["Topology", each.name] = _sentence(each.name, error)
+            refused["Topology", topology_object.name] = _sentence(topology_object.name, error)
         else:
-            found.append(Topology(written.name, tuple(written.levels)))
-    return tuple(found), refused
+            topologies.append(Topology(written.name, tuple(written.levels)))
+    return tuple(topologies), refused
 
 
 def _read(
-    kind: str, each: QueueObject, tree: QueueTree
+    kind: str, queue_object: QueueObject, tree: QueueTree
 ) -> tuple[DepartmentEntry | ProjectEntry, tuple[str, ...]] | None:
     try:
         if kind == "Project":
-            return project_of(each.name, each.spec, each.created_s)
-        return department_of(each.name, each.spec, each.created_s), ()
+            return project_of(queue_object.name, queue_object.spec, queue_object.created_s)
+        return department_of(queue_object.name, queue_object.spec, queue_object.created_s), ()
     except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others count
-        tree.refused[kind, each.name] = _sentence(each.name, error)
+        tree.refused[kind, queue_object.name] = _sentence(queue_object.name, error)
         return None
 
 
@@ -117,28 +117,28 @@ def _taken(name: str, kind: str) -> str:
     )
 
 
-def _placed(each: Any_, above: Mapping[str, DepartmentEntry], tree: QueueTree) -> Any_:
+def _placed(entry: Any_, above: Mapping[str, DepartmentEntry], tree: QueueTree) -> Any_:
     """Return the queue at the root, with a remark, if its parent doesn't exist."""
-    link = "department" if isinstance(each, ProjectEntry) else "parent"
-    parent = getattr(each, link)
+    link = "department" if isinstance(entry, ProjectEntry) else "parent"
+    parent = getattr(entry, link)
     if parent is None or parent in above:
-        return each
-    kind = "Project" if isinstance(each, ProjectEntry) else "Department"
+        return entry
+    kind = "Project" if isinstance(entry, ProjectEntry) else "Department"
     suggestion = nearest(parent, above)
-    tree.remarks[kind, each.name] = (
-        f"there is no department {parent}; {suggestion}; until it is there, {each.name} stands at the root"
+    tree.remarks[kind, entry.name] = (
+        f"there is no department {parent}; {suggestion}; until it is there, {entry.name} stands at the root"
     )
-    return each.model_copy(update={link: None})
+    return entry.model_copy(update={link: None})
 
 
 def circle_from(name: str, parents: Mapping[str, str | None]) -> list[str]:
     """Return the departments of the cycle above a department; empty without one."""
     tracked: list[str] = []
-    here: str | None = name
-    while here is not None and here not in tracked:
-        tracked.append(here)
-        here = parents.get(here)
-    return [] if here is None else tracked[tracked.index(here) :]
+    current: str | None = name
+    while current is not None and current not in tracked:
+        tracked.append(current)
+        current = parents.get(current)
+    return [] if current is None else tracked[tracked.index(current) :]
 
 
 def _cut_circles(
@@ -146,10 +146,10 @@ def _cut_circles(
 ) -> None:
     """Put the newest department of each cycle of parents at the root."""
     for name in list(above):
-        circle = circle_from(name, {each.name: each.parent for each in above.values()})
+        circle = circle_from(name, {entry.name: entry.parent for entry in above.values()})
         if not circle:
             continue
-        newest = max(circle, key=lambda each: (rows[each][0], each))
+        newest = max(circle, key=lambda member: (rows[member][0], member))
         path = " in ".join([*circle, circle[0]])
         tree.remarks["Department", newest] = (
             f"{path} is a circle: leave out the parent of one of them; until then {newest} stands at the root"
@@ -157,19 +157,19 @@ def _cut_circles(
         above[newest] = above[newest].model_copy(update={"parent": None})
 
 
-def _within_limit(kind: str, each: Any_, tree: QueueTree) -> Any_:
+def _within_limit(kind: str, entry: Any_, tree: QueueTree) -> Any_:
     """Return the queue with its quota cut to its limit, with a remark, if the quota is above."""
-    low = [name for name in each.quota if name in each.limit and _is_below(name, each)]
+    low = [name for name in entry.quota if name in entry.limit and _is_below(name, entry)]
     if not low:
-        return each
+        return entry
     tree.remarks.setdefault(
-        (kind, each.name),
+        (kind, entry.name),
         f"the limit of {', '.join(low)} is below its quota: raise it, or lower the quota; "
         "until then the limit counts",
     )
-    quota: dict[str, Written] = {**each.quota, **{name: each.limit[name] for name in low}}
-    return each.model_copy(update={"quota": quota})
+    quota: dict[str, Written] = {**entry.quota, **{name: entry.limit[name] for name in low}}
+    return entry.model_copy(update={"quota": quota})
 
 
-def _is_below(name: str, each: QueueEntry) -> bool:
-    return amount(name, each.limit[name]) < amount(name, each.quota[name])
+def _is_below(name: str, entry: QueueEntry) -> bool:
+    return amount(name, entry.limit[name]) < amount(name, entry.quota[name])

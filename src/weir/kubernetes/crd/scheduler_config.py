@@ -43,7 +43,9 @@ def settings_of(spec: Mapping[str, Any], base: SchedulerSettings) -> SchedulerSe
     try:
         return _settings_of(spec, base)
     except InvalidFile as error:
-        raise InvalidObject("; ".join(_without_position(str(each)) for each in error.mistakes)) from None
+        raise InvalidObject(
+            "; ".join(_without_position(str(mistake)) for mistake in error.mistakes)
+        ) from None
     except RecursionError:
         raise InvalidObject("the spec is nested too deeply: write at most some ten levels") from None
 
@@ -53,18 +55,18 @@ def _settings_of(spec: Mapping[str, Any], base: SchedulerSettings) -> SchedulerS
         raise InvalidObject(f"the spec is larger than {TEXT_MAX >> 10} KiB: write less")
     unknown = sorted(set(spec) - set(_KEYS))
     if unknown:
-        known = ", ".join(f"spec.{key}" for key in _KEYS[:-1])
-        raise InvalidObject(f"spec.{unknown[0]} isn't known: write {known} or spec.{_KEYS[-1]}")
-    found = base
+        known_keys = ", ".join(f"spec.{key}" for key in _KEYS[:-1])
+        raise InvalidObject(f"spec.{unknown[0]} isn't known: write {known_keys} or spec.{_KEYS[-1]}")
+    settings = base
     if spec.get("policy") is not None:
-        found = replace(found, policy=parse_policy(json.dumps(spec["policy"]), "spec.policy"))
+        settings = replace(settings, policy=parse_policy(json.dumps(spec["policy"]), "spec.policy"))
     if spec.get("kinds") is not None:
         kinds = json.dumps({"kinds": spec["kinds"]})
         load_kinds(kinds, "spec")
-        found = replace(found, kinds=kinds)
+        settings = replace(settings, kinds=kinds)
     further = {key: value for key, value in spec.items() if key not in ("policy", "kinds")}
     try:
-        return with_written(found, read_spec(WrittenSettings, further))
+        return with_written(settings, read_spec(WrittenSettings, further))
     except InvalidObject:
         raise
     except ValueError as error:

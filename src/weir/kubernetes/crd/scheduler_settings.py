@@ -91,8 +91,8 @@ class SchedulerSettings:
 
     def needs_new_instance(self, other: "SchedulerSettings") -> bool:
         """Return True if objects have to be read again with the other settings."""
-        mine = (self.kinds, self.devices, self.without_project)
-        return mine != (other.kinds, other.devices, other.without_project)
+        own = (self.kinds, self.devices, self.without_project)
+        return own != (other.kinds, other.devices, other.without_project)
 
 
 def with_written(base: SchedulerSettings, written: WrittenSettings) -> SchedulerSettings:
@@ -102,25 +102,25 @@ def with_written(base: SchedulerSettings, written: WrittenSettings) -> Scheduler
         ValueError: something of it can't be used.
     """
     stated = {name: getattr(written, name) for name in _AS_WRITTEN}
-    found = replace(base, **{name: value for name, value in stated.items() if value is not None})
+    settings = replace(base, **{name: value for name, value in stated.items() if value is not None})
     if written.device_resources:
-        found = replace(found, devices=_devices(written.device_resources))
+        settings = replace(settings, devices=_devices(written.device_resources))
     if written.overcommit_grace is not None:
-        found = replace(found, overcommit_grace_s=written.overcommit_grace)
+        settings = replace(settings, overcommit_grace_s=written.overcommit_grace)
     if written.usage is not None:
-        found = replace(found, usage=read_usage(written.usage))
+        settings = replace(settings, usage=read_usage(written.usage))
     if written.without_project is not None:
-        found = replace(found, without_project=_without_project(written.without_project))
-    return found
+        settings = replace(settings, without_project=_without_project(written.without_project))
+    return settings
 
 
 def _devices(written: list[WrittenDevices]) -> DeviceResources:
     names: dict[str, int] = {}
-    for each in written:
-        name = device_name(each.resource)
+    for device_resource in written:
+        name = device_name(device_resource.resource)
         if name in names:
             raise ValueError(f"spec.deviceResources names {name} twice: leave one out")
-        names[name] = each.gpu_weight
+        names[name] = device_resource.gpu_weight
     return DeviceResources.weighted(names)
 
 

@@ -93,7 +93,7 @@ class TopologyStatus(Entry):
 def camel(word: str) -> str:
     """Return a key of scenario files in the case of Kubernetes: `max_runtime` becomes `maxRuntime`."""
     head, *tail = word.split("_")
-    return head + "".join(each.capitalize() for each in tail)
+    return head + "".join(part.capitalize() for part in tail)
 
 
 def plain(shape: BaseModel) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return plain(value)
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(part) for part in value]
     return value
 
 
@@ -167,21 +167,21 @@ def read_spec(form: type[Form], spec: Mapping[str, Any]) -> Form:
     return _read(form, spec, {})
 
 
-def _read(form: type[Form], spec: Mapping[str, Any], known: Mapping[str, Any]) -> Form:
-    written = {key: value for key, value in dict(snaked(form, spec)).items() if key not in known}
+def _read(form: type[Form], spec: Mapping[str, Any], given: Mapping[str, Any]) -> Form:
+    written = {key: value for key, value in dict(snaked(form, spec)).items() if key not in given}
     fields = _FieldMistakes(form)
     for key in spec:
         if key in OF_METADATA and key in form.model_fields:
             fields.at((key,), f"unknown key {key}; leave it out, because the object's metadata has it")
     try:
-        found = form.model_validate({**written, **known})
+        parsed = form.model_validate({**written, **given})
     except ValidationError as error:
         add_errors(error, form, fields)
-        found = None
+        parsed = None
     if fields.found:
         raise InvalidObject("; ".join(fields.found))
-    assert found is not None
-    return found
+    assert parsed is not None
+    return parsed
 
 
 class _FieldMistakes(Mistakes):
@@ -213,17 +213,17 @@ def snaked(form: type[BaseModel], spec: Any) -> Any:
     Only where a model names the keys: those of a mapping such as a quota are names people chose.
     """
     if isinstance(spec, list):
-        return [snaked(form, each) for each in spec]
+        return [snaked(form, part) for part in spec]
     if not isinstance(spec, Mapping):
         return spec
     names = {camel(name): name for name in form.model_fields}
-    found = {}
+    renamed = {}
     for key, value in spec.items():
         name = names.get(key, key)
         inner = _model_in(form.model_fields[name].annotation) if name in form.model_fields else None
         if value is not None:
-            found[name] = value if inner is None else snaked(inner, value)
-    return found
+            renamed[name] = value if inner is None else snaked(inner, value)
+    return renamed
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
@@ -232,4 +232,6 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
         return annotation
     if getattr(annotation, "__origin__", None) is dict:
         return None
-    return next((found for each in get_args(annotation) if (found := _model_in(each)) is not None), None)
+    return next(
+        (model for argument in get_args(annotation) if (model := _model_in(argument)) is not None), None
+    )

@@ -34,12 +34,12 @@ class WithoutProject:
         """Return the arguments that state the rule to `weir up` and `weir kube manifests`."""
         if self.action == "ignore":
             return []
-        found = ["--without-project", f"queue:{self.project}" if self.action == "queue" else self.action]
+        arguments = ["--without-project", f"queue:{self.project}" if self.action == "queue" else self.action]
         if self.labels:
-            found += ["--without-project-in", ",".join(f"{key}={value}" for key, value in self.labels)]
+            arguments += ["--without-project-in", ",".join(f"{key}={value}" for key, value in self.labels)]
         if self.exempt:
-            found += ["--without-project-exempt", ",".join(self.exempt)]
-        return found
+            arguments += ["--without-project-exempt", ",".join(self.exempt)]
+        return arguments
 
 
 IGNORE = WithoutProject()
@@ -57,5 +57,5 @@ def read_rule(action: str, labels: Mapping[str, str], exempt: tuple[str, ...]) -
             raise ValueError(f"{action!r} names no project: write queue:PROJECT")
     elif word not in ("ignore", "refuse") or colon:
         raise ValueError(f"{action!r} isn't known: write ignore, refuse or queue:PROJECT")
-    found: Action = "queue" if word == "queue" else "refuse" if word == "refuse" else "ignore"
-    return WithoutProject(found, project, tuple(sorted(labels.items())), exempt)
+    checked_action: Action = "queue" if word == "queue" else "refuse" if word == "refuse" else "ignore"
+    return WithoutProject(checked_action, project, tuple(sorted(labels.items())), exempt)

@@ -27,7 +27,7 @@ def spec_of(workload: Workload, owner: OwnerFields) -> dict[str, Any]:
             and _stated(
                 {"name": topology.name, "required": topology.required, "preferred": topology.preferred}
             ),
-            "groups": [_group(each) for each in workload.groups],
+            "groups": [_group(group) for group in workload.groups],
         }
     )
 

@@ -34,11 +34,13 @@ def history_with_recent(stored: HistoryReport, recent: HistoryReport, until_s: f
 
 
 def _joined(
-    stored: UsageReport | HistoryReport, recent: UsageReport | HistoryReport, of: type[Row]
+    stored: UsageReport | HistoryReport, recent: UsageReport | HistoryReport, row_type: type[Row]
 ) -> list[Row]:
-    rows: dict[str, Row] = {row.key: of.model_validate(row, from_attributes=True) for row in stored.rows}
+    rows: dict[str, Row] = {
+        row.key: row_type.model_validate(row, from_attributes=True) for row in stored.rows
+    }
     for row in recent.rows:
-        rows[row.key] = _sum(rows.get(row.key) or of.model_validate(_none(row.key)), row)
+        rows[row.key] = _sum(rows.get(row.key) or row_type.model_validate(_none(row.key)), row)
     return list(rows.values())
 
 
@@ -53,9 +55,9 @@ def _none(key: str) -> dict[str, object]:
     return {**counts, **dict.fromkeys(_MEASURED), "key": key}
 
 
-def _sum(row: Row, more: UsageRow) -> Row:
-    sums: dict[str, float | None] = {name: getattr(row, name) + getattr(more, name) for name in _ADDED}
+def _sum(row: Row, other: UsageRow) -> Row:
+    sums: dict[str, float | None] = {name: getattr(row, name) + getattr(other, name) for name in _ADDED}
     for name in _MEASURED:
-        values = [value for value in (getattr(row, name), getattr(more, name)) if value is not None]
+        values = [value for value in (getattr(row, name), getattr(other, name)) if value is not None]
         sums[name] = sum(values) if values else None
     return row.model_copy(update=sums)

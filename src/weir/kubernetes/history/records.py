@@ -41,7 +41,10 @@ def workload_record(
     removed_s: float | None = None,
 ) -> ClusterHistoryEntry:
     """Return the record of a workload; `removed_s`: when its object was deleted."""
-    row, thing = workload.row().model_copy(update={"first_started_s": first_started_s}), workload.object
+    row, workload_object = (
+        workload.row().model_copy(update={"first_started_s": first_started_s}),
+        workload.object,
+    )
     if removed_s is not None and row.status in LIVE:
         ran_s = 0.0 if row.started_s is None else max(0.0, removed_s - row.started_s)
         reason = Explanation(why="stopped", sentence=DELETED)
@@ -49,15 +52,15 @@ def workload_record(
         row = row.model_copy(update={**changed, "pods_running": 0})
     queue = queues.get(row.project)
     detail = {
-        "max_runtime_s": max_runtime_s(thing),
-        **reported_fields(thing),
-        **memory_isolation(thing),
+        "max_runtime_s": max_runtime_s(workload_object),
+        **reported_fields(workload_object),
+        **memory_isolation(workload_object),
     }
     return ClusterHistoryEntry(
         row=row,
         namespace=workload.namespace,
         name=workload.name,
-        owner=thing.spec.owner.name,
+        owner=workload_object.spec.owner.name,
         department=None if queue is None else queue.parent,
         is_live=row.status in LIVE,
         seen_s=now_s if removed_s is None else removed_s,
@@ -68,9 +71,9 @@ def workload_record(
 def early_events(events: Iterable[IndexedEvent], now_s: float) -> set[str]:
     """Return the keys of events whose workload isn't known yet: Weir reports a start as it records it."""
     return {
-        each[0].metadata.key
-        for each in events
-        if each[2] is None and abs(now_s - event_row(*each).at_s) < KNOWN_WITHIN_S
+        event[0].metadata.key
+        for event in events
+        if event[2] is None and abs(now_s - event_row(*event).at_s) < KNOWN_WITHIN_S
     }
 
 

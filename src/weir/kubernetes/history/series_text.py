@@ -17,13 +17,13 @@ def series_of(text: str | None) -> dict[str, MetricSeries]:
     if not text:
         return {}
     try:
-        found = _DECODER.decode(text)
+        decoded = _DECODER.decode(text)
     except DecodeError as error:
         _LOG.warning("series_unreadable", why=str(error)[:200])
         return {}
     return {
         name: MetricSeries(points, every_s=every_s)
-        for name, (every_s, points) in list(found.items())[:NAMES_MAX]
+        for name, (every_s, points) in list(decoded.items())[:NAMES_MAX]
     }
 
 
@@ -37,4 +37,4 @@ def joined(text: str | None, recent: Series) -> dict[str, MetricSeries]:
 
 def text_of(series: dict[str, MetricSeries]) -> str:
     """Return curves as JSON text."""
-    return encode({name: (each.every_s, each.points) for name, each in series.items()}).decode()
+    return encode({name: (metric.every_s, metric.points) for name, metric in series.items()}).decode()

@@ -104,9 +104,9 @@ class HistoryService:
     def _recent(self, since_s: float) -> list[UsageHistoryEntry]:
         """Return the recent past, for the thread of the writer."""
         copied = self._usage.copied(since_s, time.time())
-        found = asyncio.run_coroutine_threadsafe(copied, self._loop)
+        future = asyncio.run_coroutine_threadsafe(copied, self._loop)
         try:
-            return found.result(LOOP_S)
+            return future.result(LOOP_S)
         except TookTooLong:
-            found.cancel()
+            future.cancel()
             raise ValueError("The event loop has no time for the history.") from None

@@ -71,7 +71,7 @@ class StoredAnswers:
     async def workloads(
         self,
         present: Sequence[WorkloadIndexEntry],
-        found: Sequence[WorkloadIndexEntry],
+        matches: Sequence[WorkloadIndexEntry],
         query: WorkloadQuery,
         start: int,
         limit: int,
@@ -88,36 +88,36 @@ class StoredAnswers:
             types=query.types,
             text=query.text,
             named=query.named,
-            present=[each.number for each in present],
+            present=[workload.number for workload in present],
             since_s=max(query.since_s, query.submitted_s),
         )
-        first = 0 if query.named else max(0, start - len(found))
+        first = 0 if query.named else max(0, start - len(matches))
         stored = await self._ask(lambda reader: reader.workloads(wanted, first, start + limit - first))
         if stored is None:
             return None
         count, rows = stored
         if query.named:
-            rows = _newest_of_names(rows, {each.key for each in found})
+            rows = _newest_of_names(rows, {workload.key for workload in matches})
             count = len(rows)
-        gone: list[Listed] = [_row(each) for each in rows]
-        present_ones: list[Listed] = list(found)
+        gone: list[Listed] = [_row(entry) for entry in rows]
+        present_ones: list[Listed] = list(matches)
         merged = list(merge(present_ones, gone, key=_submitted_s, reverse=True))
-        return len(found) + count, merged[start - first : start - first + limit]
+        return len(matches) + count, merged[start - first : start - first + limit]
 
     async def workload(self, namespace: str, name: str, since_s: float) -> StoredRow | None:
         """Return the newest deleted workload of a name, submitted since a time.
 
         The answer is None if there is none, or without an answer.
         """
-        found = await self._ask(lambda reader: reader.workload(namespace, name, since_s))
-        return None if found is None else _row(found)
+        entry = await self._ask(lambda reader: reader.workload(namespace, name, since_s))
+        return None if entry is None else _row(entry)
 
     async def series(self, number: int, recent: Series) -> Series | None:
         """Return the curves of a workload, stored ones with the points after them; None without an answer."""
 
         def read(reader: ClusterHistoryReader) -> Series:
-            found = joined(reader.series(number), recent)
-            return {name: each.points for name, each in found.items()}
+            metrics = joined(reader.series(number), recent)
+            return {name: metric.points for name, metric in metrics.items()}
 
         return await self._ask(read)
 
@@ -150,7 +150,7 @@ class StoredAnswers:
         work = asyncio.ensure_future(self._call(question))
         work.add_done_callback(self._answered)
         try:
-            found = await asyncio.wait_for(asyncio.shield(work), ANSWER_S)
+            answer = await asyncio.wait_for(asyncio.shield(work), ANSWER_S)
         except TimeoutError:
             self._fail("It took too long.")
         # The driver's text contains the database's address, which is for the log only
@@ -161,7 +161,7 @@ class StoredAnswers:
             self._fail(f"{type(error).__name__}.")
         else:
             self._trouble = ""
-            return found
+            return answer
         return None
 
     async def _call(self, question: Callable[[ClusterHistoryReader], T]) -> T:
@@ -263,9 +263,9 @@ def _row(stored: StoredHistoryEntry) -> StoredRow:
 def _newest_of_names(rows: Sequence[StoredHistoryEntry], present: set[str]) -> list[StoredHistoryEntry]:
     """Return the newest workload of each name that the API server doesn't have."""
     newest: dict[str, StoredHistoryEntry] = {}
-    for each in rows:
-        if each.row.name not in present:
-            newest.setdefault(each.row.name, each)
+    for entry in rows:
+        if entry.row.name not in present:
+            newest.setdefault(entry.row.name, entry)
     return list(newest.values())
 
 

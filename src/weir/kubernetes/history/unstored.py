@@ -83,7 +83,7 @@ class UnstoredChanges:
                 and phase_status(last.object) in LIVE
                 and self._index.named(last.namespace, last.name) is None
             )
-            removed = [each for identity, each in self._removed.items() if identity not in early]
+            removed = [removal for identity, removal in self._removed.items() if identity not in early]
             taken = Unstored([*self._workloads], removed, [*self._events])
             self._workloads.clear()
             self._removed = early
@@ -101,7 +101,9 @@ class UnstoredChanges:
             self._workloads = {**dict.fromkeys(taken.workloads), **self._workloads}
             self._events = {**dict.fromkeys(taken.events), **self._events}
             later = self._removed
-            self._removed = OrderedDict((each.identity, (each, at_s)) for each, at_s in taken.removed)
+            self._removed = OrderedDict(
+                (workload.identity, (workload, at_s)) for workload, at_s in taken.removed
+            )
             self._removed.update(later)
             self._bound()
 
@@ -117,9 +119,9 @@ class UnstoredChanges:
 
     def lost(self) -> "Counter[str]":
         """Return how many were dropped since the last call, by kind."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         with self._lock:
             lost, self._lost = self._lost, Counter()
         for (kind, _), count in lost.items():
-            found[kind] += count
-        return found
+            counts[kind] += count
+        return counts

@@ -29,14 +29,14 @@ def usage_samples(
     past: Sequence[UsageHistoryEntry], queues: Mapping[str, QueueRow], since_s: float, until_s: float
 ) -> UsageSamples:
     """Return the usage of a period."""
-    within = [each for each in past if each.is_within(since_s, until_s) or each.uses]
+    within = [entry for entry in past if entry.is_within(since_s, until_s) or entry.uses]
     groups: dict[Group, list[UsageHistoryEntry]] = defaultdict(list)
     projects: dict[str, list[UsageHistoryEntry]] = defaultdict(list)
-    for each in within:
-        row = queues.get(each.project)
+    for entry in within:
+        row = queues.get(entry.project)
         department = (row.parent if row is not None else None) or ""
-        groups[each.project, department, each.namespace, each.type, each.user].append(each)
-        projects[each.project].append(each)
+        groups[entry.project, department, entry.namespace, entry.type, entry.user].append(entry)
+        projects[entry.project].append(entry)
     held = {key: _held(entries, since_s, until_s) for key, entries in groups.items()}
     by_namespace: dict[tuple[str, str], float] = defaultdict(float)
     for (project, _, namespace, _, _), gpu_s in held.items():
@@ -55,7 +55,7 @@ def usage_samples(
         samples.append(
             _sample(key, entries, since_s, until_s, held[key], part * over.get((key[0], key[2]), 0.0))
         )
-    return UsageSamples(since_s, until_s, [each for each in samples if each is not None])
+    return UsageSamples(since_s, until_s, [sample for sample in samples if sample is not None])
 
 
 def _sample(
@@ -67,13 +67,13 @@ def _sample(
     over_gpu_s: float,
 ) -> UsageSample | None:
     seen = used = waiting_s = 0.0
-    for each in entries:
-        for at_s, (seen_gpu_s, used_gpu_s) in each.uses.items():
+    for entry in entries:
+        for at_s, (seen_gpu_s, used_gpu_s) in entry.uses.items():
             if since_s <= at_s < until_s:
                 seen += seen_gpu_s
                 used += used_gpu_s
         waiting_s += sum(
-            end_s - start_s for start_s, end_s, span in each.between(since_s, until_s) if span.waits
+            end_s - start_s for start_s, end_s, span in entry.between(since_s, until_s) if span.waits
         )
     preempted = sum(1 for _ in evictions_between(entries, since_s, until_s))
     if not (held_gpu_s or seen or waiting_s or preempted):
@@ -98,8 +98,8 @@ def _sample(
 def _held(entries: Sequence[UsageHistoryEntry], since_s: float, until_s: float) -> float:
     return sum(
         span.gpus * (end_s - start_s)
-        for each in entries
-        for start_s, end_s, span in each.between(since_s, until_s)
+        for entry in entries
+        for start_s, end_s, span in entry.between(since_s, until_s)
     )
 
 

@@ -168,9 +168,11 @@ class HistoryWriter:
                 time.time()
             ).removed  # taken first: later removals belong to the next round
             present = self._workloads.all()
-            self._write(history, Unstored([each.key for each in present], removed, self._events.keys()))
-            known = (*present, *self._workloads.all(), *self._unstored.removed())
-            numbers = {each.number for each in known}
+            self._write(
+                history, Unstored([workload.key for workload in present], removed, self._events.keys())
+            )
+            workloads = (*present, *self._workloads.all(), *self._unstored.removed())
+            numbers = {workload.number for workload in workloads}
             vanished = history.close_vanished(numbers, time.time())
             self._tell_absence(history)
         except BaseException:
@@ -181,27 +183,27 @@ class HistoryWriter:
 
     def _write(self, history: ClusterHistory, taken: Unstored) -> None:
         try:
-            records = [*_made(lambda each: self._record(*each), taken.removed)]
+            records = [*_made(lambda removal: self._record(*removal), taken.removed)]
             changed, signatures = [], {}
             for key in taken.workloads:
                 namespace, _, name = key.partition("/")
-                found = self._workloads.named(namespace, name)
-                if found is None or self._signatures.get(found.identity) == signature(found):
+                workload = self._workloads.named(namespace, name)
+                if workload is None or self._signatures.get(workload.identity) == signature(workload):
                     continue
-                signatures[found.identity] = signature(found)
-                changed.append(found)
+                signatures[workload.identity] = signature(workload)
+                changed.append(workload)
             records += _made(self._record, changed)
             now_s, events = time.time(), self._events.some(taken.events)
             early = set() if self._closing.is_set() else early_events(events, now_s)
-            ripe = [each for each in events if each[0].metadata.key not in early]
-            history.write(records, [*_made(lambda each: event_record(each, now_s), ripe)])
+            ripe = [event for event in events if event[0].metadata.key not in early]
+            history.write(records, [*_made(lambda event: event_record(event, now_s), ripe)])
         except BaseException:
             self._unstored.give_back(taken)
             raise
         self._unstored.put_off(early)
         self._signatures |= signatures
-        for each, _ in taken.removed:
-            self._signatures.pop(each.identity, None)
+        for removed, _ in taken.removed:
+            self._signatures.pop(removed.identity, None)
 
     def _record(self, workload: WorkloadIndexEntry, removed_s: float | None = None) -> ClusterHistoryEntry:
         first_s = self._usage.first_started_s(workload.identity)
@@ -234,7 +236,7 @@ class HistoryWriter:
             stored, texts, done = history.series([*recent]), {}, {}
             for number, (series, until_s) in recent.items():
                 made = joined(stored.get(number), series)
-                done[number] = until_s, sum(len(each) for each in made.values())
+                done[number] = until_s, sum(len(points) for points in made.values())
                 texts[number] = text_of(made)
             history.write_series(
                 {number: text for number, text in texts.items() if text != stored.get(number)}
@@ -259,9 +261,9 @@ class HistoryWriter:
         if lost:
             until_s = time.time()
             since_s = self.written_s or self._usage.began_s
-            what = " and ".join(f"{count:,} {kind}" for kind, count in sorted(lost.items()))
+            loss = " and ".join(f"{count:,} {kind}" for kind, count in sorted(lost.items()))
             sentence = (
-                f"The database of the history was away too long: {what} up to {in_utc(until_s)} are missing."
+                f"The database of the history was away too long: {loss} up to {in_utc(until_s)} are missing."
             )
             _LOG.warning("history_gap", why=sentence)
             history.tell_gap(sentence, since_s, until_s)
@@ -281,7 +283,7 @@ class HistoryWriter:
     def _tidy(self, history: ClusterHistory) -> None:
         if time.monotonic() >= self._tidy_s:
             self._tidy_s = time.monotonic() + TIDY_EVERY_S
-            history.tidy(self._clock(), [each.number for each in self._unstored.removed()])
+            history.tidy(self._clock(), [workload.number for workload in self._unstored.removed()])
 
     def _learn(self, history: ClusterHistory) -> None:
         """Read the sessions of the past weeks again."""

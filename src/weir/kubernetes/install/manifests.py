@@ -58,71 +58,83 @@ class Installation:
     read_all_receivers: bool = False  # read webhook addresses from Secrets of all namespaces
 
 
-def manifests(of: Installation) -> list[Thing]:
+def manifests(installation: Installation) -> list[Thing]:
     """Return all objects, in an order in which they can be created."""
     return [
-        thing("v1", "Namespace", of.namespace, labels={**LABELS, **(PRIVILEGED if of.node else RESTRICTED)}),
+        thing(
+            "v1",
+            "Namespace",
+            installation.namespace,
+            labels={**LABELS, **(PRIVILEGED if installation.node else RESTRICTED)},
+        ),
         *definitions(),
-        *priority_classes(of.priority_classes),
+        *priority_classes(installation.priority_classes),
         *access(
-            of.namespace,
+            installation.namespace,
             load_kinds(),
-            of.managed,
-            reads_receivers=of.read_all_receivers,
+            installation.managed,
+            reads_receivers=installation.read_all_receivers,
         ),
-        *people((*OWN_KINDS, CONFIGS, SHARED_NODES), account_name(of.namespace)),
-        lease_flow(of.namespace),
-        *_settings_for_all(of),
-        within(of.namespace, "v1", "Secret", SECRET, type="Opaque"),
+        *people((*OWN_KINDS, CONFIGS, SHARED_NODES), account_name(installation.namespace)),
+        lease_flow(installation.namespace),
+        *_settings_for_all(installation),
+        within(installation.namespace, "v1", "Secret", SECRET, type="Opaque"),
         *deployment(
-            of.namespace,
-            of.image,
-            of.replicas,
-            scheduler=of.scheduler,
-            devices=devices_written(DeviceResources(of.devices, weights=of.weights)),
-            sources=of.sources,
-            options=of.pods,
-            more_words=(*of.managed.words(), *of.optional.without_project.words()),
+            installation.namespace,
+            installation.image,
+            installation.replicas,
+            scheduler=installation.scheduler,
+            devices=devices_written(DeviceResources(installation.devices, weights=installation.weights)),
+            sources=installation.sources,
+            options=installation.pods,
+            more_words=(*installation.managed.words(), *installation.optional.without_project.words()),
         ),
-        *_agents(of),
-        *_dashboard(of),
+        *_agents(installation),
+        *_dashboard(installation),
         *registrations(
-            {"service": {"namespace": of.namespace, "name": NAME, "port": 443}},
-            scheduler=of.scheduler,
-            devices=of.devices,
-            but_not_in=["kube-system", of.namespace],
-            managed=of.managed,
+            {"service": {"namespace": installation.namespace, "name": NAME, "port": 443}},
+            scheduler=installation.scheduler,
+            devices=installation.devices,
+            but_not_in=["kube-system", installation.namespace],
+            managed=installation.managed,
         ),
-        *([labelled_api_service(of.namespace)] if of.query_api else []),
-        *(job_messages() if of.job_messages else []),
-        *(monitoring(of.namespace, SECRET) if of.monitoring else ()),
+        *([labelled_api_service(installation.namespace)] if installation.query_api else []),
+        *(job_messages() if installation.job_messages else []),
+        *(monitoring(installation.namespace, SECRET) if installation.monitoring else ()),
         *policies(
-            namespace=of.namespace,
-            scheduler=of.scheduler,
-            devices=of.devices,
-            options=of.optional,
-            managed=of.managed,
+            namespace=installation.namespace,
+            scheduler=installation.scheduler,
+            devices=installation.devices,
+            options=installation.optional,
+            managed=installation.managed,
         ),
     ]
 
 
-def _agents(of: Installation) -> list[Thing]:
-    if of.node is None:
+def _agents(installation: Installation) -> list[Thing]:
+    if installation.node is None:
         return []
-    secrets = of.pods.pull_secrets
-    return node_agents(of.namespace, of.image, of.node, port=PORT, secret=SECRET, pull_secrets=secrets)
+    secrets = installation.pods.pull_secrets
+    return node_agents(
+        installation.namespace,
+        installation.image,
+        installation.node,
+        port=PORT,
+        secret=SECRET,
+        pull_secrets=secrets,
+    )
 
 
-def _dashboard(of: Installation) -> list[Thing]:
-    if of.dashboard is None:
+def _dashboard(installation: Installation) -> list[Thing]:
+    if installation.dashboard is None:
         return []
     return dashboard_server(
-        of.namespace,
-        of.image,
-        of.dashboard,
-        node_selector=of.pods.node_selector,
-        tolerations=of.pods.tolerations,
-        pull_secrets=of.pods.pull_secrets,
+        installation.namespace,
+        installation.image,
+        installation.dashboard,
+        node_selector=installation.pods.node_selector,
+        tolerations=installation.pods.tolerations,
+        pull_secrets=installation.pods.pull_secrets,
     )
 
 
@@ -137,18 +149,18 @@ class _Plain(_DUMPER):  # type: ignore[misc]  # one of two classes, by what is i
         return True
 
 
-def as_yaml(things: Iterable[Thing]) -> str:
+def as_yaml(documents: Iterable[Thing]) -> str:
     """Return objects as YAML for kubectl."""
-    text: str = yaml.dump_all(things, Dumper=_Plain, sort_keys=False, width=110)
+    text: str = yaml.dump_all(documents, Dumper=_Plain, sort_keys=False, width=110)
     return text
 
 
-def _settings_for_all(of: Installation) -> list[Thing]:
+def _settings_for_all(installation: Installation) -> list[Thing]:
     """Return copies of the scheduler's settings for the command line, which runs with any account."""
-    rule = of.optional.without_project
+    rule = installation.optional.without_project
     data = {
-        "scheduler": of.scheduler,
-        "devices": devices_written(DeviceResources(of.devices, weights=of.weights)),
+        "scheduler": installation.scheduler,
+        "devices": devices_written(DeviceResources(installation.devices, weights=installation.weights)),
     }
     if rule.action != "ignore":
         stated = {
@@ -158,7 +170,7 @@ def _settings_for_all(of: Installation) -> list[Thing]:
         }
         data |= {key: value for key, value in stated.items() if value}
     return [
-        within(of.namespace, "v1", "ConfigMap", INSTALLATION, data=data),
-        role(of.namespace, INSTALLATION, may("get", "", "configmaps", names=[INSTALLATION])),
-        binding(of.namespace, INSTALLATION, group("system:authenticated")),
+        within(installation.namespace, "v1", "ConfigMap", INSTALLATION, data=data),
+        role(installation.namespace, INSTALLATION, may("get", "", "configmaps", names=[INSTALLATION])),
+        binding(installation.namespace, INSTALLATION, group("system:authenticated")),
     ]

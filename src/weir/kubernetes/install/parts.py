@@ -32,8 +32,8 @@ def thing(api_version: str, kind: str, name: str, *, labels: Thing | None = None
 
 def within(namespace: str, api_version: str, kind: str, name: str, **rest: Any) -> Thing:
     """Return an object of a namespace."""
-    found = thing(api_version, kind, name, **rest)
-    return {**found, "metadata": {**found["metadata"], "namespace": namespace}}
+    manifest = thing(api_version, kind, name, **rest)
+    return {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
 
 
 def tmp_volume(size: str) -> Thing:
@@ -56,7 +56,7 @@ def placement(
     fields = {
         **rest,
         "nodeSelector": dict(node_selector),
-        "tolerations": [dict(each) for each in tolerations],
+        "tolerations": [dict(toleration) for toleration in tolerations],
         "imagePullSecrets": [{"name": name} for name in pull_secrets],
     }
     return {name: value for name, value in fields.items() if value}

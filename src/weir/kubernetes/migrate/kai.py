@@ -29,21 +29,21 @@ _UNITS = {"gpu": Fraction(1), "cpu": Fraction(1, 1000), "memory": Fraction(10**6
 """Units of amounts, in GPUs, cores and bytes."""
 
 
-def convert(things: Iterable[Mapping[str, Any]]) -> Conversion:
+def convert(manifests: Iterable[Mapping[str, Any]]) -> Conversion:
     """Return the departments and projects of queues; pods and pod groups tell their namespaces."""
     conversion = Conversion()
     queues: dict[str, Mapping[str, Any]] = {}
     namespaces: dict[str, set[str]] = defaultdict(set)
-    for thing in things:
-        metadata = mapping(thing.get("metadata"))
-        kind, name = str(thing.get("kind", "")), str(metadata.get("name", ""))
-        group = str(thing.get("apiVersion") or GROUP).partition("/")[0]
+    for manifest in manifests:
+        metadata = mapping(manifest.get("metadata"))
+        kind, name = str(manifest.get("kind", "")), str(metadata.get("name", ""))
+        group = str(manifest.get("apiVersion") or GROUP).partition("/")[0]
         if kind in ("Queue", "PodGroup") and group != GROUP:
             conversion.ledger.leave_out(f"{kind} {name}", f"it is of {group}, not of KAI.")
         elif kind == "Queue":
-            queues[name] = mapping(thing.get("spec"))
+            queues[name] = mapping(manifest.get("spec"))
         elif kind in ("Pod", "PodGroup"):
-            queue = _queue_of(thing, metadata)
+            queue = _queue_of(manifest, metadata)
             if queue:
                 namespaces[queue].add(str(metadata.get("namespace", "default")))
         else:
@@ -111,9 +111,9 @@ def _amount(resource: str, value: float | None) -> Bound:
     return UNLIMITED if value < 0 else as_written(value) * _UNITS[resource]
 
 
-def _queue_of(thing: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
+def _queue_of(manifest: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
     """Return the queue of a pod group or a pod; empty if it names none."""
     labels = mapping(metadata.get("labels"))
-    stated = mapping(thing.get("spec")).get("queue") if thing.get("kind") == "PodGroup" else None
+    stated = mapping(manifest.get("spec")).get("queue") if manifest.get("kind") == "PodGroup" else None
     names = [stated, *(labels.get(label) for label in QUEUE_LABELS)]
     return next((name for name in names if isinstance(name, str) and name), "")

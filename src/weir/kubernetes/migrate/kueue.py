@@ -56,7 +56,7 @@ class _Total:
     bounded: list[str] = field(default_factory=list)  # flavors with a borrowing limit
 
 
-def convert(things: Iterable[Mapping[str, Any]], devices: DeviceResources) -> Conversion:
+def convert(manifests: Iterable[Mapping[str, Any]], devices: DeviceResources) -> Conversion:
     """Return the departments and projects of ClusterQueues, Cohorts and LocalQueues.
 
     `devices` are the resources that are GPUs, and their weights.
@@ -65,9 +65,9 @@ def convert(things: Iterable[Mapping[str, Any]], devices: DeviceResources) -> Co
     queues: list[tuple[str, Mapping[str, Any]]] = []
     cohorts: dict[str, Mapping[str, Any]] = {}
     namespaces: dict[str, set[str]] = defaultdict(set)
-    for thing in things:
-        metadata, spec = mapping(thing.get("metadata")), mapping(thing.get("spec"))
-        kind, name = str(thing.get("kind", "")), str(metadata.get("name", ""))
+    for manifest in manifests:
+        metadata, spec = mapping(manifest.get("metadata")), mapping(manifest.get("spec"))
+        kind, name = str(manifest.get("kind", "")), str(metadata.get("name", ""))
         if kind == "ClusterQueue":
             queues.append((name, spec))
             cohorts.setdefault(str(spec.get("cohortName") or spec.get("cohort") or ""), {})
@@ -214,10 +214,10 @@ def _quantity(fields: Fields, key: str) -> Fraction | None:
     if value is None:
         return None
     try:
-        found = quantity(value)
+        amount = quantity(value)
     except (ValueError, TypeError):
-        found = Fraction(-1)
-    if found < 0:
+        amount = Fraction(-1)
+    if amount < 0:
         fields.leave_out(key, f"{value} is no amount")
         return None
-    return found
+    return amount

@@ -35,7 +35,7 @@ class Conversion:
     def add(self, kind: Kind, source: str, name: str, spec: Spec) -> None:
         """Add an object without its empty fields, or record why Weir can't take it."""
         spec = {key: value for key, value in spec.items() if value not in ("", [], {}, None)}
-        if any(thing["metadata"]["name"] == name for thing in self.objects):
+        if any(manifest["metadata"]["name"] == name for manifest in self.objects):
             reason = f"the whole object: another one is named {name}, and names are unique in Weir."
             self.ledger.leave_out(source, reason)
             return
@@ -104,20 +104,20 @@ def as_written(value: Fraction | float) -> Fraction:
 
 def sorted_objects(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return departments before their children, and projects last."""
-    waiting = [thing for thing in objects if thing["kind"] == "Department"]
+    waiting = [manifest for manifest in objects if manifest["kind"] == "Department"]
     ordered: list[dict[str, Any]] = []
-    names = {thing["metadata"]["name"] for thing in waiting}
+    names = {manifest["metadata"]["name"] for manifest in waiting}
     placed: set[str] = set()
     while waiting:
-        ready = [thing for thing in waiting if _parent(thing) not in names - placed] or waiting
+        ready = [manifest for manifest in waiting if _parent(manifest) not in names - placed] or waiting
         ordered += ready
-        placed |= {thing["metadata"]["name"] for thing in ready}
-        waiting = [thing for thing in waiting if thing not in ready]
-    return [*ordered, *(thing for thing in objects if thing["kind"] == "Project")]
+        placed |= {manifest["metadata"]["name"] for manifest in ready}
+        waiting = [manifest for manifest in waiting if manifest not in ready]
+    return [*ordered, *(manifest for manifest in objects if manifest["kind"] == "Project")]
 
 
-def _parent(thing: Mapping[str, Any]) -> str:
-    return str(thing["spec"].get("parent", ""))
+def _parent(manifest: Mapping[str, Any]) -> str:
+    return str(manifest["spec"].get("parent", ""))
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

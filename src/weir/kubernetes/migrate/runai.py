@@ -47,33 +47,35 @@ _TIMES = {
 """Times of a project, with the limits of interactive and training work that they are if both are equal."""
 
 
-def convert(things: Iterable[Mapping[str, Any]]) -> Conversion:
+def convert(records: Iterable[Mapping[str, Any]]) -> Conversion:
     """Return the departments and projects of answers of the REST, each with its `kind`."""
     conversion = Conversion()
-    units = [(str(thing.get("kind", "")), thing) for thing in things]
+    units = [(str(record.get("kind", "")), record) for record in records]
     departments = {
-        str(thing.get("id")): str(thing.get("name", "")) for kind, thing in units if kind == "Department"
+        str(record.get("id")): str(record.get("name", "")) for kind, record in units if kind == "Department"
     }
-    for kind, thing in units:
+    for kind, record in units:
         if kind in LISTS.values():
-            _add(conversion, kind, thing, departments)
+            _add(conversion, kind, record, departments)
         else:
             conversion.ledger.leave_out(f"{kind or 'object'}", "no project or department of Run:ai.")
     conversion.objects = sorted_objects(conversion.objects)
     return conversion
 
 
-def _add(conversion: Conversion, kind: str, thing: Mapping[str, Any], departments: Mapping[str, str]) -> None:
-    name = str(thing.get("name", ""))
-    fields = Fields(conversion.ledger, f"{kind} {name}", {**thing, "kind": None, "name": None})
-    parent = mapping(thing.get("parent"))
+def _add(
+    conversion: Conversion, kind: str, record: Mapping[str, Any], departments: Mapping[str, str]
+) -> None:
+    name = str(record.get("name", ""))
+    fields = Fields(conversion.ledger, f"{kind} {name}", {**record, "kind": None, "name": None})
+    parent = mapping(record.get("parent"))
     spec: Spec = {}
     _read_pools(fields, spec)
     rules = fields.section("schedulingRules")
     if kind == "Project":
         department = departments.get(str(fields.take("parentId") or parent.get("id")))
         spec["department"] = department or str(parent.get("name") or "")
-        named = mapping(thing.get("status")).get("namespace")
+        named = mapping(record.get("status")).get("namespace")
         spec["namespaces"] = [fields.text("requestedNamespace") or named or f"runai-{name}"]
         _read_times(rules, spec)
     rules.close()

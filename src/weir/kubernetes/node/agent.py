@@ -101,13 +101,13 @@ class NodeAgent:
         """Return the load of each pod; nothing while the kubelet doesn't tell it."""
         if self._metrics is None:
             return {}
-        found: dict[Pod, PodLoad] = {}
+        loads: dict[Pod, PodLoad] = {}
         trouble = ""
         try:
-            found = self._metrics.read()
+            loads = self._metrics.read()
         except NoKubeletMetrics as error:
             trouble = str(error)
         if trouble and trouble != self._load_trouble:
             _LOG.warning("pods_not_measured", why=trouble)
         self._load_trouble = trouble
-        return found
+        return loads

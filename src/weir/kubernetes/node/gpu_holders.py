@@ -41,17 +41,17 @@ def pod_devices(given: Iterable[GivenDevice], gpus: Sequence[WholeGpu]) -> list[
     by_uuid = {gpu.uuid: gpu for gpu in gpus}
     by_index = {str(gpu.index): gpu for gpu in gpus}
     by_minor = {f"{_CLAIM_PREFIX}{gpu.minor}": gpu for gpu in gpus if gpu.minor is not None}
-    found: dict[tuple[str, str, str], WholeGpu | None] = {}
+    gpu_of: dict[tuple[str, str, str], WholeGpu | None] = {}
     holders: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     for one in given:
         if not _is_gpu(one, by_uuid):
             continue
         gpu = _whole(one, by_uuid, by_index, by_minor)
-        found[one.namespace, one.pod, gpu.uuid if gpu is not None else one.device] = gpu
+        gpu_of[one.namespace, one.pod, gpu.uuid if gpu is not None else one.device] = gpu
         holders[_physical(one, gpu)].add((one.namespace, one.pod))
     return [
         PodDevice(namespace, pod, name, gpu if gpu is not None and len(holders[gpu.uuid]) == 1 else None)
-        for (namespace, pod, name), gpu in found.items()
+        for (namespace, pod, name), gpu in gpu_of.items()
     ]
 
 

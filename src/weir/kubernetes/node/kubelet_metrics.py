@@ -75,7 +75,7 @@ class LoadRates:
             fresh = count.rate if newest_s - count.at_s < OLD_S else None
             rates.setdefault(pod, {}).setdefault(_KINDS[sample.name], []).append(fresh)
         return {
-            pod: PodLoad(**{kind: _sum(found) for kind, found in kinds.items()})
+            pod: PodLoad(**{kind: _sum(rates) for kind, rates in kinds.items()})
             for pod, kinds in rates.items()
         }
 
@@ -107,8 +107,8 @@ def _counted(before: _Count | None, at_s: float, value: float) -> _Count:
 
 
 def _sum(rates: list[float | None]) -> float | None:
-    known = [rate for rate in rates if rate is not None]
-    return sum(known) if len(known) == len(rates) else None
+    measured = [rate for rate in rates if rate is not None]
+    return sum(measured) if len(measured) == len(rates) else None
 
 
 class KubeletMetrics:

@@ -107,7 +107,7 @@ class MemoryLimits:
         """Read the shares of the node from Weir; without an answer, the known ones stay."""
         self._ask_at_s, self._pause_s = self._now_s() + self._pause_s, 2 * self._pause_s
         try:
-            self._shares, self._no_answer = {each.uid: each for each in self._ask()}, ""
+            self._shares, self._no_answer = {share.uid: share for share in self._ask()}, ""
         except NotDelivered as error:
             self._no_answer = str(error)
 
@@ -119,7 +119,7 @@ class MemoryLimits:
 
     def _limit_pod(self, uid: str, pod: Path) -> bool:
         """Set the limits of a pod's groups, whichever fail; return True if all are set."""
-        own = [each for each in containers(pod) if counts_device_memory(each)]
+        own = [group for group in containers(pod) if counts_device_memory(group)]
         are_set = [self._limit(group, self._shares[uid]) for group in (pod, *own)]
         return all(are_set)
 
@@ -127,7 +127,7 @@ class MemoryLimits:
         """Return True if a group has its limit, or has ended meanwhile."""
         if group not in self._set and group not in self._refused:
             answers = [self._driver.limit_memory(gpu, str(group), share.memory) for gpu in share.gpus]
-            why = next((each for each in answers if each), "")
+            why = next((answer for answer in answers if answer), "")
             if why and group.exists():
                 self._refused[group] = why
             elif not why:

@@ -59,7 +59,7 @@ class MemoryWindows:
         self._watched, self._missed, self._peaks = set(), set(), {}
         largest = sorted(
             (PodMemory(pod, number, used) for (pod, number), used in peaks.items() if number in watched),
-            key=lambda each: -each.used,
+            key=lambda memory: -memory.used,
         )
         return sorted(watched), largest[:MEMORY_MAX]
 

@@ -41,27 +41,27 @@ def counts_device_memory(group: Path) -> bool:
     return (group / _DEVICE_MEMORY).exists()
 
 
-def _groups_of_all(at: Path, levels: int) -> Iterator[Path]:
-    for each in _below(at):
-        if each.name == _ALL or each.name.endswith(_ALL_SLICE):
-            yield each
+def _groups_of_all(group: Path, levels: int) -> Iterator[Path]:
+    for child in _below(group):
+        if child.name == _ALL or child.name.endswith(_ALL_SLICE):
+            yield child
         elif levels:
-            yield from _groups_of_all(each, levels - 1)
+            yield from _groups_of_all(child, levels - 1)
 
 
-def _of_pods(at: Path, levels: int) -> Iterator[tuple[str, Path]]:
-    for each in _below(at):
-        uid = uid_in(each.name)
+def _of_pods(group: Path, levels: int) -> Iterator[tuple[str, Path]]:
+    for child in _below(group):
+        uid = uid_in(child.name)
         if uid:
-            yield uid, each
+            yield uid, child
         elif levels:
-            yield from _of_pods(each, levels - 1)
+            yield from _of_pods(child, levels - 1)
 
 
 def _below(group: Path) -> list[Path]:
     """Return the groups below one; none if it is gone."""
     try:
         with os.scandir(group) as entries:
-            return sorted(group / each.name for each in entries if each.is_dir(follow_symlinks=False))
+            return sorted(group / entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError:
         return []

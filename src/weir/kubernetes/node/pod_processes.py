@@ -28,5 +28,5 @@ def pod_of_process(process: int, proc: Path = PROC) -> str | None:
 
 def uid_in(text: str) -> str:
     """Return the first uid of a pod in the name or path of a control group; empty without one."""
-    found = _UID.search(text)
-    return "" if found is None else found[1].replace("_", "-")
+    match = _UID.search(text)
+    return "" if match is None else match[1].replace("_", "-")

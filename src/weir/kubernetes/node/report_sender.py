@@ -85,10 +85,10 @@ class ReportSender:
 
     def _addresses(self) -> list[str]:
         try:
-            found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+            addresses = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
         except OSError as error:
             raise NotDelivered(f"{self._host} has no address: {error}") from None
-        return sorted({str(address[0]) for *_, address in found})
+        return sorted({str(address[0]) for *_, address in addresses})
 
     def _post(self, client: httpx.Client, address: str, body: bytes) -> str:
         """Return why a replica refuses a report; empty if it accepts it."""

@@ -45,14 +45,14 @@ class _Window:
     is_unknown: bool = False
 
     def add(self, activity: GpuActivity) -> None:
-        known = [each for each in (activity.mean, activity.use) if each is not None]
+        measured = [value for value in (activity.mean, activity.use) if value is not None]
         self.memory = activity.memory_used
-        if not known or not all(0.0 <= each <= 1.01 for each in known):
+        if not measured or not all(0.0 <= value <= 1.01 for value in measured):
             self.is_unknown = True
             return
-        self.total += min(1.0, known[0])
+        self.total += min(1.0, measured[0])
         self.count += 1
-        self.peak = max(self.peak, *(min(1.0, each) for each in known))
+        self.peak = max(self.peak, *(min(1.0, value) for value in measured))
 
 
 class UseWindows:
@@ -83,8 +83,10 @@ class UseWindows:
                 window = windows.get(device.gpu.uuid)
             number = place if device.gpu is None else device.gpu.index
             pods[device.namespace, device.pod].append(_device_metrics(number, device.name, window))
-        known = loads or {}
-        return NodeReport([PodReport(*pod, found, *known.get(pod, PodLoad())) for pod, found in pods.items()])
+        pod_loads = loads or {}
+        return NodeReport(
+            [PodReport(*pod, metrics, *pod_loads.get(pod, PodLoad())) for pod, metrics in pods.items()]
+        )
 
 
 def _device_metrics(number: int, name: str, window: _Window | None) -> DeviceMetrics:

@@ -107,7 +107,7 @@ class ClusterNotifications:
 
     def _lately_removed(self) -> Iterator[tuple[float, WorkloadIndexEntry]]:
         oldest_s = self._clock() - REMOVED_S
-        yield from (each for each in self._removed if each[0] > oldest_s)
+        yield from (removal for removal in self._removed if removal[0] > oldest_s)
 
     def lead(self) -> None:
         """Begin to take in events and to send."""

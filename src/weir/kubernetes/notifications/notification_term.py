@@ -168,19 +168,19 @@ class NotificationTerm:
         """Check rules that aren't ready, beside the writes of statuses."""
         while True:
             await asyncio.sleep(CHECK_EVERY_S)
-            rules = [each for each in self._outbox.rules.values() if each.status.phase != READY]
+            rules = [state for state in self._outbox.rules.values() if state.status.phase != READY]
             if rules:
-                await asyncio.wait([self._spawn(self._check(each)) for each in rules])
+                await asyncio.wait([self._spawn(self._check(state)) for state in rules])
 
     async def _read_rules(self) -> list[NotificationRuleObject]:
         rules = await self._api.list_all(path_of(API_VERSION, PLURAL), NotificationRuleObject)
-        return [each for each in rules if each.metadata.namespace in self._managed]
+        return [rule for rule in rules if rule.metadata.namespace in self._managed]
 
     async def _begin(self, rules: list[NotificationRuleObject]) -> None:
         """Continue with the rules in the last leader's state, and start sending."""
         self._has_begun = True
-        rules.sort(key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.key))
-        states = [state for thing in rules if (state := self._set(thing)) is not None]
+        rules.sort(key=lambda rule: (rule.metadata.creation_timestamp or "", rule.metadata.key))
+        states = [state for rule in rules if (state := self._set(rule)) is not None]
         self._tell_removed()
         self._catch_up(states)
         self.see_rules(list(self._early.values()))
@@ -212,23 +212,23 @@ class NotificationTerm:
         if any(changed):
             self._catch_up([state for state in changed if state is not None])
 
-    def _set(self, thing: NotificationRuleObject) -> RuleState | None:
+    def _set(self, rule: NotificationRuleObject) -> RuleState | None:
         """Process a rule; return it if events of its workloads are to be taken in."""
         try:
-            return self._take_rule(thing)
+            return self._take_rule(rule)
         except Exception:  # noqa: BLE001 - one rule that fails keeps no other from being sent
-            _LOG.exception("notification_rule_failed", rule=thing.metadata.key)
+            _LOG.exception("notification_rule_failed", rule=rule.metadata.key)
             return None
 
-    def _take_rule(self, thing: NotificationRuleObject) -> RuleState | None:
-        metadata = thing.metadata
+    def _take_rule(self, rule: NotificationRuleObject) -> RuleState | None:
+        metadata = rule.metadata
         state = self._outbox.rules.get(number_of(metadata.uid))
         is_new = state is None
         if state is None:
-            state = RuleState(thing, self._clock())
+            state = RuleState(rule, self._clock())
             self._rules.add(state)
             self._outbox.rules[state.id] = state
-        is_changed = is_new or state.respecify(thing, self._clock())
+        is_changed = is_new or state.respecify(rule, self._clock())
         if is_changed:
             self._spawn(self._check(state))
         test = printable(metadata.annotations.get(TEST_ANNOTATION, ""), TEST_ID_MAX)
@@ -251,10 +251,10 @@ class NotificationTerm:
         for state in rules:
             by_namespace[state.namespace].append(state)
         now_s = self._clock()
-        for each in self._workloads.all():
-            found = by_namespace.get(each.namespace)
-            if found:
-                self._take_in(each.key, each.uid, each.object, found, now_s)
+        for workload in self._workloads.all():
+            states = by_namespace.get(workload.namespace)
+            if states:
+                self._take_in(workload.key, workload.uid, workload.object, states, now_s)
         self._outbox.on_queued([state.id for state in rules if state.status.pending])
 
     async def _check(self, state: RuleState) -> None:
@@ -303,8 +303,10 @@ class NotificationTerm:
         for change in changes if self._has_begun else ():
             rules = self._rules.of(change.key.partition("/")[0])
             if isinstance(change, ObjectSet) and rules:
-                found = change.object
-                queued.update(self._take_in(change.key, found.metadata.uid, found, rules, now_s))
+                workload_object = change.object
+                queued.update(
+                    self._take_in(change.key, workload_object.metadata.uid, workload_object, rules, now_s)
+                )
             elif isinstance(change, ObjectRemoved):
                 queued.update(self._take_removal(change.key, change.uid, rules, now_s))
         if queued:
@@ -325,27 +327,27 @@ class NotificationTerm:
         queued, live = [], self._live.pop(name, None)
         if live is not None:
             event = deletion_of(live[0], name, live[1], now_s)
-            queued = [each.id for each in rules if each.take([event], live[1].spec, live[0], name)]
-        for each in rules:
-            each.forget(uid)
+            queued = [state.id for state in rules if state.take([event], live[1].spec, live[0], name)]
+        for state in rules:
+            state.forget(uid)
         return queued
 
     def _take_in(
-        self, name: str, uid: str, thing: WorkloadObject, rules: Sequence[RuleState], now_s: float
+        self, name: str, uid: str, workload_object: WorkloadObject, rules: Sequence[RuleState], now_s: float
     ) -> list[int]:
         """Process the events of one workload; return the rules with new notifications."""
         queued: list[int] = []
         live = self._live.get(name)
-        if live is not None and live[1].spec.owner.uid != thing.spec.owner.uid:
+        if live is not None and live[1].spec.owner.uid != workload_object.spec.owner.uid:
             # The object of this name is of a new workload
             queued = self._take_removal(name, live[0], rules, now_s)
-        if thing.status.phase in ENDS:
+        if workload_object.status.phase in ENDS:
             self._live.pop(name, None)
         else:
-            self._live[name] = uid, thing
+            self._live[name] = uid, workload_object
         try:
-            events = list(events_of(uid, name, thing, now_s))
-            queued += [each.id for each in rules if each.take(events, thing.spec, uid, name)]
+            events = list(events_of(uid, name, workload_object, now_s))
+            queued += [state.id for state in rules if state.take(events, workload_object.spec, uid, name)]
         except Exception:  # noqa: BLE001 - one workload that fails keeps no other from being told of
             _LOG.exception("notification_event_failed", workload=name)
         return queued

@@ -39,11 +39,11 @@ class ReceiverSecrets:
             OSError: the API server doesn't answer now.
         """
         try:
-            found = await self._api.get(path_of("v1", "secrets", namespace, SECRET), _SecretView)
-            url = _text(found.data, spec.url_key or "", namespace)
+            view = await self._api.get(path_of("v1", "secrets", namespace, SECRET), _SecretView)
+            url = _text(view.data, spec.url_key or "", namespace)
             secret = ""
             if spec.signing_secret_key is not None:
-                secret = _text(found.data, spec.signing_secret_key, namespace)
+                secret = _text(view.data, spec.signing_secret_key, namespace)
                 _check_signing(secret, spec.signing_secret_key)
         except NotFound:
             return NoAddress(

@@ -51,29 +51,29 @@ class RuleState:
     `surplus`: why the rule isn't used, if there are too many.
     """
 
-    def __init__(self, thing: NotificationRuleObject, now_s: float) -> None:
+    def __init__(self, rule: NotificationRuleObject, now_s: float) -> None:
         self.surplus = ""
         self.writing = asyncio.Lock()
         self.write_after_s = self.rests_until_s = 0.0
         self.unwritten: set[str] = set()  # uids of workloads with events that aren't stored yet
-        self.uid = thing.metadata.uid
-        self.id = number_of(thing.metadata.uid)
-        self.namespace, self.name = thing.metadata.namespace, thing.metadata.name
-        self.status = thing.status
+        self.uid = rule.metadata.uid
+        self.id = number_of(rule.metadata.uid)
+        self.namespace, self.name = rule.metadata.namespace, rule.metadata.name
+        self.status = rule.status
         self.is_changed = False
         if self.status.told_until is None:
-            created = thing.metadata.creation_timestamp
+            created = rule.metadata.creation_timestamp
             # Times are whole seconds, and an event of the rule's first second counts
             self.status.told_until = moment((seconds_of(created) if created else now_s) - 1)
-        self._told_before = {each.rpartition("-")[2] for each in self.status.told}
+        self._told_before = {key.rpartition("-")[2] for key in self.status.told}
         self._told: dict[str, set[str]] = {}  # events notified in this term, by uid of the workload
         self.status.pending = len(self.status.queued) + sum(
-            len(each.notifications) for each in self.status.messages
+            len(message.notifications) for message in self.status.messages
         )
         self.since_s = seconds_of(self.status.told_until)
-        if 0 < self.status.observed_generation < thing.metadata.generation:
+        if 0 < self.status.observed_generation < rule.metadata.generation:
             self._begin_at(now_s)  # the rule was changed while no leader watched
-        self.rule = self._take_spec(thing)
+        self.rule = self._take_spec(rule)
 
     @property
     def key(self) -> str:
@@ -90,12 +90,12 @@ class RuleState:
         self.surplus = ""
         self._begin_at(now_s)
 
-    def respecify(self, thing: NotificationRuleObject, now_s: float) -> bool:
+    def respecify(self, rule: NotificationRuleObject, now_s: float) -> bool:
         """Apply a spec if it is newer, to events from now on; pending notifications stay."""
-        if thing.metadata.generation <= self.status.observed_generation:
+        if rule.metadata.generation <= self.status.observed_generation:
             return False
         self._begin_at(now_s)
-        self.rule = self._take_spec(thing)
+        self.rule = self._take_spec(rule)
         return True
 
     def _begin_at(self, now_s: float) -> None:
@@ -104,14 +104,14 @@ class RuleState:
         self._told.clear()
         self._told_before.clear()
 
-    def _take_spec(self, thing: NotificationRuleObject) -> NotificationRule:
+    def _take_spec(self, rule: NotificationRuleObject) -> NotificationRule:
         """Return the spec as the sender reads it."""
-        self.spec = thing.spec
-        if self.status.observed_generation != thing.metadata.generation:
-            self.status.observed_generation = thing.metadata.generation
+        self.spec = rule.spec
+        if self.status.observed_generation != rule.metadata.generation:
+            self.status.observed_generation = rule.metadata.generation
             self.is_changed = True
-        spec = thing.spec
-        channel = next((each for each in CHANNELS if each == spec.channel), None)
+        spec = rule.spec
+        channel = next((name for name in CHANNELS if name == spec.channel), None)
         self._invalid, digest_s = "", 0.0
         try:
             digest_s = seconds(spec.digest) if spec.digest else 0.0
@@ -127,7 +127,7 @@ class RuleState:
             user=spec.user,
             project=spec.project or None,
             channel=channel or "mail",
-            topics=tuple(topic for each in spec.topics for topic in TOPICS if topic == each),
+            topics=tuple(topic for written in spec.topics for topic in TOPICS if topic == written),
             target=spec.address,
             address_key="" if channel == "mail" else str(self.id),
             quiet=spec.quiet,
@@ -145,7 +145,7 @@ class RuleState:
         for event in events:
             if event.at_s <= self.since_s or event.id in told or event.id in self._told_before:
                 continue
-            topic = next((each for each in self.rule.topics if each in event.topics), None)
+            topic = next((candidate for candidate in self.rule.topics if candidate in event.topics), None)
             if topic is None:
                 continue
             self._tell(event, uid)
@@ -191,7 +191,7 @@ class RuleState:
     def claim(self, now_s: float) -> Claim:
         """Return the message that is due, a new one if a digest is due, or the time until then."""
         messages, queued = self.status.messages, self.status.queued
-        first = min(messages, key=lambda each: each.due_at, default=None)
+        first = min(messages, key=lambda message: message.due_at, default=None)
         if first is not None and seconds_of(first.due_at) <= now_s:
             return Claim(self._outbox_message(first))
         times = [] if first is None else [seconds_of(first.due_at)]
@@ -205,9 +205,9 @@ class RuleState:
     def _make(self, now_s: float) -> RuleMessage:
         told = self.status.queued[:MESSAGE_SIZE_MAX]
         del self.status.queued[:MESSAGE_SIZE_MAX]
-        at = moment(now_s)
+        timestamp = moment(now_s)
         message = RuleMessage(
-            key=f"msg_{secrets.token_hex(12)}", made_at=at, due_at=at, notifications=list(told)
+            key=f"msg_{secrets.token_hex(12)}", made_at=timestamp, due_at=timestamp, notifications=list(told)
         )
         self.status.messages.append(message)
         self.is_changed = True
@@ -243,7 +243,7 @@ class RuleState:
             self._describe(error)
 
     def _message(self, key: str) -> RuleMessage | None:
-        return next((each for each in self.status.messages if each.key == key), None)
+        return next((message for message in self.status.messages if message.key == key), None)
 
     def _describe(self, error: str) -> None:
         phase = FAILING if error else READY
@@ -259,9 +259,9 @@ class RuleState:
             phase, message = FAILING, status.message
         else:
             phase, message = READY, ""
-        found = (phase, message, receiver[:RECEIVER_MAX])
-        if (status.phase, status.message, status.receiver) != found:
-            status.phase, status.message, status.receiver = found
+        outcome = (phase, message, receiver[:RECEIVER_MAX])
+        if (status.phase, status.message, status.receiver) != outcome:
+            status.phase, status.message, status.receiver = outcome
             self.is_changed = True
 
     def _outbox_message(self, message: RuleMessage) -> OutboxMessage:

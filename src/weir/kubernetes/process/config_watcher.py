@@ -31,7 +31,7 @@ SubmitWrites = Callable[[Sequence[EmitEvent | PatchStatus]], None]
 class ConfigWatcher:
     """Settings of one scheduler. All calls come from the event loop."""
 
-    def __init__(self, scheduler: str, base: SchedulerSettings, found: Iterable[QuotaObject] = ()) -> None:
+    def __init__(self, scheduler: str, base: SchedulerSettings, configs: Iterable[QuotaObject] = ()) -> None:
         self._scheduler = scheduler
         self._base = base
         self.settings = base
@@ -43,8 +43,8 @@ class ConfigWatcher:
         self.tell: SubmitWrites = lambda _: None
         self._things: dict[str, QuotaObject] = {}
         self._good: str | None = None  # the spec in force, as JSON
-        for thing in found:
-            self._set(thing)
+        for config in configs:
+            self._set(config)
 
     def deliver(self, changes: Sequence[Change[QuotaObject]]) -> None:
         """Process changes of the objects."""
@@ -65,8 +65,8 @@ class ConfigWatcher:
 
     def tell_all(self) -> None:
         """Write the status of all objects: this instance leads from now on."""
-        for thing in self._things.values():
-            self._tell_of(thing)
+        for config in self._things.values():
+            self._tell_of(config)
 
     def set_usage_trouble(self, why: str | None, *, nodes_report: bool = False) -> None:
         """Write the condition of the GPU use, if it has changed."""
@@ -74,29 +74,29 @@ class ConfigWatcher:
             self.usage_trouble, self.nodes_report = why, nodes_report
             self.tell_all()
 
-    def _set(self, thing: QuotaObject) -> None:
-        name = thing.metadata.name
-        self._things[name] = thing
+    def _set(self, config: QuotaObject) -> None:
+        name = config.metadata.name
+        self._things[name] = config
         if name != self._scheduler:
             return
         try:
-            self.settings, self.refused = settings_of(thing.spec, self._base), ""
-            self._good = json.dumps(thing.spec, sort_keys=True)
+            self.settings, self.refused = settings_of(config.spec, self._base), ""
+            self._good = json.dumps(config.spec, sort_keys=True)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the scheduler goes on
-            what = (
+            problem = (
                 str(error)
                 if isinstance(error, InvalidObject)
                 else f"it can't be read: {type(error).__name__}"
             )
-            self.refused = f"{what[:MESSAGE_MAX]}."
+            self.refused = f"{problem[:MESSAGE_MAX]}."
             _LOG.warning("settings_refused", name=name, why=self.refused)
             if self._good is None:
-                self._remember(thing)
+                self._remember(config)
 
-    def _remember(self, thing: QuotaObject) -> None:
+    def _remember(self, config: QuotaObject) -> None:
         """Use the settings that were in force before this process began."""
         try:
-            written = thing.status.get("inForce") or ""
+            written = config.status.get("inForce") or ""
             self.settings = settings_of(json.loads(written), self._base)
             self._good = written
         except Exception:  # noqa: BLE001 - there were none: the flags are in force
@@ -112,61 +112,68 @@ class ConfigWatcher:
             f"`weir kube manifests --devices {devices_written(devices)}`."
         )
 
-    def _tell_of(self, thing: QuotaObject) -> None:
-        mine = thing.metadata.name == self._scheduler
-        message = self.refused if mine else f"This scheduler reads only the {KIND} {self._scheduler}."
-        conditions = [_accepted(thing, message)]
-        if mine and self.settings.usage.url:
-            conditions.append(_usage_read(thing, self.usage_trouble, "PrometheusFailed"))
-        elif mine and self.nodes_report:
-            conditions.append(_usage_read(thing, self.usage_trouble, "NoNodeReports"))
-        status = _status(thing, message, self._good if mine else None, conditions)
+    def _tell_of(self, config: QuotaObject) -> None:
+        is_own = config.metadata.name == self._scheduler
+        message = self.refused if is_own else f"This scheduler reads only the {KIND} {self._scheduler}."
+        conditions = [_accepted(config, message)]
+        if is_own and self.settings.usage.url:
+            conditions.append(_usage_read(config, self.usage_trouble, "PrometheusFailed"))
+        elif is_own and self.nodes_report:
+            conditions.append(_usage_read(config, self.usage_trouble, "NoNodeReports"))
+        status = _status(config, message, self._good if is_own else None, conditions)
         if status is None:
             return
-        about = EventSubject(API_VERSION, KIND, thing.metadata.name, "", thing.metadata.uid)
+        about = EventSubject(API_VERSION, KIND, config.metadata.name, "", config.metadata.uid)
         event = (
             EmitEvent(about, "Refused", message, type="Warning")
             if message
             else EmitEvent(about, "InForce", f"These settings are in force.{self._about_devices()}")
         )
-        path = path_of(API_VERSION, PLURAL, name=thing.metadata.name)
+        path = path_of(API_VERSION, PLURAL, name=config.metadata.name)
         self.tell([PatchStatus(path, {"status": status}), event])
 
 
 def _status(
-    thing: QuotaObject, message: str, in_force: str | None, conditions: list[dict[str, Any]]
+    config: QuotaObject, message: str, in_force: str | None, conditions: list[dict[str, Any]]
 ) -> dict[str, Any] | None:
     """Return the status to be written; None if the object has it."""
     wanted = {
         "phase": REFUSED if message else READY,
         "message": message,
-        "observedGeneration": thing.metadata.generation,
+        "observedGeneration": config.metadata.generation,
         "inForce": in_force or "",
     }
-    before = thing.status
+    before = config.status
     same = all(before.get(key, "") == value for key, value in wanted.items())
     if same and before.get("conditions", []) == conditions:
         return None
     return {**wanted, "conditions": conditions}
 
 
-def _accepted(thing: QuotaObject, message: str) -> dict[str, Any]:
+def _accepted(config: QuotaObject, message: str) -> dict[str, Any]:
     state, reason = ("False", REFUSED) if message else ("True", READY)
-    return _condition(thing, "Accepted", state, reason, message or "The settings are in force.")
+    return _condition(config, "Accepted", state, reason, message or "The settings are in force.")
 
 
-def _usage_read(thing: QuotaObject, trouble: str | None, reason: str) -> dict[str, Any]:
+def _usage_read(config: QuotaObject, trouble: str | None, reason: str) -> dict[str, Any]:
     if trouble is None:
-        return _condition(thing, "UsageRead", "True", READY, "The use of GPUs is read.")
+        return _condition(config, "UsageRead", "True", READY, "The use of GPUs is read.")
     message = f"The use of GPUs is unknown: {trouble}."
-    return _condition(thing, "UsageRead", "False", reason, message)
+    return _condition(config, "UsageRead", "False", reason, message)
 
 
-def _condition(thing: QuotaObject, type_: str, state: str, reason: str, message: str) -> dict[str, Any]:
+def _condition(config: QuotaObject, type_: str, state: str, reason: str, message: str) -> dict[str, Any]:
     """Return a condition, with the time since which its state holds."""
-    stated = thing.status.get("conditions")
-    known: list[Any] = stated if isinstance(stated, list) else []
-    last = next((each for each in known if isinstance(each, dict) and each.get("type") == type_), {})
+    stated = config.status.get("conditions")
+    conditions: list[Any] = stated if isinstance(stated, list) else []
+    last = next(
+        (
+            condition
+            for condition in conditions
+            if isinstance(condition, dict) and condition.get("type") == type_
+        ),
+        {},
+    )
     now = moment(time.time())
     return {
         "type": type_,
@@ -174,5 +181,5 @@ def _condition(thing: QuotaObject, type_: str, state: str, reason: str, message:
         "reason": reason,
         "message": message,
         "lastTransitionTime": last.get("lastTransitionTime", now) if last.get("status") == state else now,
-        "observedGeneration": thing.metadata.generation,
+        "observedGeneration": config.metadata.generation,
     }

@@ -126,8 +126,8 @@ def _stop_by_signal(instance: SchedulerProcess, stopped: asyncio.Event) -> None:
         instance.deadline.begin()  # in the handler itself: the event loop may hang
         loop.call_soon_threadsafe(stopped.set)
 
-    for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, stop)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
 
 
 async def _run(instance: SchedulerProcess, stopped: asyncio.Event) -> None:
@@ -135,8 +135,8 @@ async def _run(instance: SchedulerProcess, stopped: asyncio.Event) -> None:
     running = asyncio.create_task(instance.run())
     ends = [asyncio.create_task(event.wait()) for event in (stopped, instance.outdated)]
     await asyncio.wait([running, *ends], return_when=asyncio.FIRST_COMPLETED)
-    for each in ends:
-        each.cancel()
+    for task in ends:
+        task.cancel()
     if running.done():
         running.result()
     await instance.close()

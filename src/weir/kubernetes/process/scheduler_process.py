@@ -215,9 +215,9 @@ class SchedulerProcess:
         control_thread, now_s = self.control_thread, time.monotonic()
         if control_thread is not None and control_thread.trouble is not None:
             return control_thread.trouble
-        for resource, each in self.reflectors.items():
-            if each.synced.is_set() and now_s - each.heard_s > UNHEARD_S_MOST:
-                return f"The API server hasn't sent {resource} for {span(now_s - each.heard_s)}."
+        for resource, reflector in self.reflectors.items():
+            if reflector.synced.is_set() and now_s - reflector.heard_s > UNHEARD_S_MOST:
+                return f"The API server hasn't sent {resource} for {span(now_s - reflector.heard_s)}."
         return ""
 
     # Calls from any thread
@@ -335,17 +335,19 @@ class SchedulerProcess:
         self.backend.statuses.past.has_rules = self.notifications.has_rules
         shown = None if self.query is None else self.query.see_namespaces
         sees["namespaces"] = to_both(shown, ends.see_namespaces)
-        for api_version, resource, of in WATCHED:
+        for api_version, resource, object_type in WATCHED:
             deliver = to_both(sees.get(resource), self.backend.deliver(resource))
             deliver = only_in(managed, deliver) if resource == "workloads" else deliver
-            self.reflectors[resource] = Reflector(self._api, path_of(api_version, resource), of, deliver)
+            self.reflectors[resource] = Reflector(
+                self._api, path_of(api_version, resource), object_type, deliver
+            )
         take = self.backend.deliver_owners()
         self.owners = OwnerWatches(self._api, self.kinds, self._see_owners, take)
 
     async def _sync(self) -> None:
         """Wait until all kinds are listed, except owners that can't be read."""
         began_s = time.monotonic()
-        await asyncio.gather(*(each.synced.wait() for each in self.reflectors.values()))
+        await asyncio.gather(*(reflector.synced.wait() for reflector in self.reflectors.values()))
         left_s = max(0.0, began_s + OWNERS_WAIT_S - time.monotonic())
         waits = asyncio.gather(self.owners.known(), self.group_watch.ready(), self.taint_watch.known.wait())
         with suppress(TimeoutError):

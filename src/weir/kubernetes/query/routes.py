@@ -122,8 +122,8 @@ class QueryRoutes:
         within = f"{ROOT}/namespaces/{{namespace}}"
         discovery = (("/apis", groups()), (f"/apis/{GROUP}", group()), (ROOT, resources()))
         for path, answer in discovery:  # the API server needs discovery to regard the API as available
-            found = partial(self._answer, _constant(answer), limited=False)
-            app.router.add_get(path, found, allow_head=False)
+            responder = partial(self._answer, _constant(answer), limited=False)
+            app.router.add_get(path, responder, allow_head=False)
         one = f"{within}/workloads/{{name}}"
         routes: list[tuple[str, Handler, Sequence[str]]] = [
             (f"{ROOT}/nodes", self._nodes, ()),
@@ -140,8 +140,8 @@ class QueryRoutes:
             for kind in _REPORTS:
                 report = partial(self._one_of_few, partial(self._report, kind))
                 routes.append((f"{start}/reports/{kind}", report, REPORTS))
-        for path, handler, known in routes:
-            app.router.add_get(path, partial(self._answer, handler, known=known), allow_head=False)
+        for path, handler, known_names in routes:
+            app.router.add_get(path, partial(self._answer, handler, known=known_names), allow_head=False)
         app.router.add_route("*", f"/apis/{GROUP}/{{rest:.*}}", partial(self._answer, _unknown))
 
     # Requests
@@ -186,23 +186,23 @@ class QueryRoutes:
         query = replace(params_query(request.query, namespace), since_s=since_s)
         workloads = self._workloads.all()
         if len(workloads) > FEW:
-            found = await asyncio.to_thread(matching, workloads, query)
+            matches = await asyncio.to_thread(matching, workloads, query)
         else:
-            found = matching(workloads, query)
+            matches = matching(workloads, query)
         start, limit = page_bounds(request.query)
         stored = note = None
         if query.asks_for_ended:
             if self._history is None:
                 note = RECENT_ALONE
             else:
-                stored = await self._history.workloads(workloads, found, query, start, limit)
+                stored = await self._history.workloads(workloads, matches, query, start, limit)
                 note = self._history.note
-        total, page = (len(found), found[start : start + limit]) if stored is None else stored
-        rows = [self._row(each) for each in page]
+        total, page = (len(matches), matches[start : start + limit]) if stored is None else stored
+        rows = [self._row(workload) for workload in page]
         following = _next(start + limit, total)
         answer = WorkloadPage(total=total, items=rows, next=following, note=note).model_dump(mode="json")
-        for item, each in zip(answer["items"], page, strict=True):
-            item["metadata"] = each.metadata
+        for item, workload in zip(answer["items"], page, strict=True):
+            item["metadata"] = workload.metadata
         return listed("WorkloadList", answer)
 
     def _row(self, workload: Listed) -> WorkloadRow:
@@ -215,16 +215,16 @@ class QueryRoutes:
         workload = await self._present_or_stored(request)
         if isinstance(workload, StoredRow):
             return await self._stored_workload(request, workload)
-        thing, row = workload.object, self._row(workload)
+        workload_object, row = workload.object, self._row(workload)
         namespace, since_s = await self._within(request)
         query = EventFilter(namespace, workload.key, since_s=since_s)
         detail = WorkloadDetail(
             **row.model_dump(),
             pod_rows=self._answers.pods(workload),
-            max_runtime_s=max_runtime_s(thing),
+            max_runtime_s=max_runtime_s(workload_object),
             idle_rules=self._answers.idle_rules(workload) if row.ended_s is None else None,
-            **reported_fields(thing),
-            **memory_isolation(thing),
+            **reported_fields(workload_object),
+            **memory_isolation(workload_object),
             events=matching_events(self._events.all(), query, 0, _EVENTS_SHOWN)[1][::-1],
         )
         return detailed(workload, detail)
@@ -233,8 +233,8 @@ class QueryRoutes:
         assert self._history is not None
         namespace, since_s = await self._within(request)
         about = EventFilter(namespace, workload.row.name, since_s=since_s)
-        found = await self._history.events(about, 0, _EVENTS_SHOWN)
-        return detailed(workload, workload.as_detail([] if found is None else found[1][::-1]))
+        stored = await self._history.events(about, 0, _EVENTS_SHOWN)
+        return detailed(workload, workload.as_detail([] if stored is None else stored[1][::-1]))
 
     async def _why(self, request: web.Request) -> Answer:
         workload = await self._present_or_stored(request)
@@ -328,10 +328,10 @@ class QueryRoutes:
 
     def _found(self, request: web.Request) -> WorkloadIndexEntry:
         namespace, name = (request.match_info[key] for key in ("namespace", "name"))
-        found = self._workloads.get(namespace, name)
-        if found is None:
+        workload = self._workloads.get(namespace, name)
+        if workload is None:
             raise QueryRefused(404, f"There is no workload {name[:300]} in {namespace[:300]}.")
-        return found
+        return workload
 
     # Queries of the whole cluster
 

@@ -28,12 +28,12 @@ class SharedAnswer(Generic[T]):
     async def _answer(self, before: "asyncio.Task[T] | None") -> T:
         if before is not None:
             await asyncio.wait([before])
-        mine, self._next = self._next, None
-        self._running = mine
+        task, self._next = self._next, None
+        self._running = task
         try:
             return await self._make()
         finally:
-            if self._running is mine:
+            if self._running is task:
                 self._running = None
 
 

@@ -89,9 +89,9 @@ class ClusterState:
             "csinodes": lambda name, node: self.node_states.limit(
                 name, self.resolver.see_drivers(name, node)
             ),
-            "departments": lambda name, thing: self._queue("Department", name, thing),
-            "projects": lambda name, thing: self._queue("Project", name, thing),
-            "topologies": lambda name, thing: self._queue("Topology", name, thing),
+            "departments": lambda name, quota_object: self._queue("Department", name, quota_object),
+            "projects": lambda name, quota_object: self._queue("Project", name, quota_object),
+            "topologies": lambda name, quota_object: self._queue("Topology", name, quota_object),
             "workloads": self._workload,
             "poddisruptionbudgets": self.budgets.see,
             "podgroups": self.resolver.groups.see_pod_group,
@@ -192,22 +192,22 @@ class ClusterState:
         self.resolver.see_namespace(name, namespace)
         self.quota_objects.see_namespace(name, None if namespace is None else namespace.metadata.labels)
 
-    def _queue(self, kind: str, name: str, thing: QuotaObject | None) -> None:
-        created = 0.0 if thing is None else seconds_of(thing.metadata.creation_timestamp)
-        self.quota_objects.see(kind, name, thing, created)
+    def _queue(self, kind: str, name: str, quota_object: QuotaObject | None) -> None:
+        created = 0.0 if quota_object is None else seconds_of(quota_object.metadata.creation_timestamp)
+        self.quota_objects.see(kind, name, quota_object, created)
 
-    def _workload(self, key: str, thing: WorkloadObject | None) -> None:
-        if thing is not None:
-            thing.written = thing.metadata.annotations.get(WRITTEN_KEY, "")
-            thing.uid = thing.metadata.uid
-            thing.metadata = _NAMELESS  # not needed: the key identifies the object
-            thing.status.conditions, thing.status.nodes = [], []  # written for people only
-        self.registry.see(key, thing)
+    def _workload(self, key: str, stored: WorkloadObject | None) -> None:
+        if stored is not None:
+            stored.written = stored.metadata.annotations.get(WRITTEN_KEY, "")
+            stored.uid = stored.metadata.uid
+            stored.metadata = _NAMELESS  # not needed: the key identifies the object
+            stored.status.conditions, stored.status.nodes = [], []  # written for people only
+        self.registry.see(key, stored)
         self.registry.dirty.update(dict.fromkeys(self._start_conditions.dependents([key])))
         gang = self.registry.named.get(key)
         if gang is not None:
             self.registry.changed[gang] = None
-            before, gang.job_report = gang.job_report, reported_times(thing, gang.key.uid)
+            before, gang.job_report = gang.job_report, reported_times(stored, gang.key.uid)
             is_unknown = gang.project is None and any(tracked.holds for tracked in gang.pods())
             if is_unknown or gang.job_report != before or not gang.count:  # facts that pods don't show
                 self.registry.dirty[gang] = None
@@ -367,11 +367,11 @@ class ClusterState:
         """Return the changes of the gates that keep a workload from its first start."""
         if gang.reported is None:
             return ()
-        found = self._start_conditions.facts(gang, self.pods.now_s)
-        for each in found:
-            if each.until_s is not None:
-                self.pods.look_again(each.until_s, gang.name)
-        return found
+        changes = self._start_conditions.facts(gang, self.pods.now_s)
+        for change in changes:
+            if change.until_s is not None:
+                self.pods.look_again(change.until_s, gang.name)
+        return changes
 
     def _tell(self, gang: Gang) -> Sequence[Fact]:
         if gang.count:

@@ -38,8 +38,8 @@ class Intake:
         """Process new, changed and deleted objects of one resource."""
         sees = self._sees[resource]
         for change in changes:
-            found = change.object if isinstance(change, ObjectSet) else None
-            pod = found if isinstance(found, KubePod) else None
+            current = change.object if isinstance(change, ObjectSet) else None
+            pod = current if isinstance(current, KubePod) else None
             node = "" if pod is None else pod.spec.node_name  # stored specs have no node name
             try:
                 if isinstance(change, ObjectUnreadable):
@@ -49,7 +49,7 @@ class Intake:
                     if left_out:
                         self._left_out.discard(change.key)
                         self._node_states.foreign(change.key, None)
-                    sees(change.key, found)
+                    sees(change.key, current)
                     if left_out or resource not in _SAY_SO_THEMSELVES:
                         self._unreadable.clear(resource, change.key)
             except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the others have to be heard of

@@ -47,8 +47,8 @@ class UnreadableObjects:
 
     def note(self, resource: str, key: str, uid: str, why: str | Exception) -> str:
         """Mark an object as unreadable; return the sentence that people are told."""
-        found = why if isinstance(why, str) else f"{type(why).__name__}: {why}"
-        sentence = f"Weir can't read this object and leaves it out: {found}"[:SENTENCE_MOST]
+        detail = why if isinstance(why, str) else f"{type(why).__name__}: {why}"
+        sentence = f"Weir can't read this object and leaves it out: {detail}"[:SENTENCE_MOST]
         if self._sentences.get((resource, key)) != sentence:
             self._sentences[resource, key] = sentence
             namespace, slash, _ = key.rpartition("/")
@@ -79,7 +79,9 @@ def held_roughly(body: Any, node: str, devices: DeviceResources) -> ForeignUsage
     count = 0
     for kind in ("containers", "initContainers"):
         containers = spec.get(kind)
-        amounts = [_devices(each, devices) for each in containers] if isinstance(containers, list) else []
+        amounts = (
+            [_devices(container, devices) for container in containers] if isinstance(containers, list) else []
+        )
         count = max(count, sum(amounts))
     return ForeignUsage(node, ((PODS, 1),), min(DEVICES_MOST, count))
 
@@ -87,8 +89,8 @@ def held_roughly(body: Any, node: str, devices: DeviceResources) -> ForeignUsage
 def rough(spec: PodSpec, node: str, phase: str) -> Mapping[str, Any]:
     """Return a pod as plain values, with the fields that `held_roughly` reads."""
     containers = [
-        {"resources": {"requests": each.resources.requests, "limits": each.resources.limits}}
-        for each in spec.containers
+        {"resources": {"requests": container.resources.requests, "limits": container.resources.limits}}
+        for container in spec.containers
     ]
     return {"spec": {"nodeName": node, "containers": containers}, "status": {"phase": phase}}
 

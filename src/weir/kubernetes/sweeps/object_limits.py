@@ -32,5 +32,5 @@ def beyond_object(plan: SweepSubmission) -> Iterator[tuple[str, str]]:
 
 def _trial_bytes(plan: SweepSubmission) -> int:
     """Return the most bytes that a trial takes in the status."""
-    params = sum(len(each.name) + each.length_max + 8 for each in plan.space())
+    params = sum(len(parameter.name) + parameter.length_max + 8 for parameter in plan.space())
     return _TRIAL_BYTES + params + _RESULT_BYTES * len(plan.rungs)

@@ -25,7 +25,10 @@ class TrialObject(ApiStruct):
     status: _TrialStatus = field(default_factory=_TrialStatus)
 
     def _has(self, condition: str) -> bool:
-        return any(each.type == condition and each.status == "True" for each in self.status.conditions)
+        return any(
+            status_condition.type == condition and status_condition.status == "True"
+            for status_condition in self.status.conditions
+        )
 
     @property
     def has_failed(self) -> bool:

@@ -131,8 +131,8 @@ class SweepProgress:
 
     @property
     def _first_succeeded(self) -> int | None:
-        found = (number for number, each in enumerate(self.trials) if each.state == SUCCEEDED_TRIAL)
-        return next(found, None)
+        succeeded = (number for number, trial in enumerate(self.trials) if trial.state == SUCCEEDED_TRIAL)
+        return next(succeeded, None)
 
     def best_words(self) -> str:
         """Return the best result in words; nothing without one."""

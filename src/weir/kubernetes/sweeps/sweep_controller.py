@@ -82,7 +82,7 @@ class ClusterSweepController:
 
     async def run(self) -> None:
         """Go on with all sweeps while this process leads, for ever."""
-        await asyncio.gather(*(each.synced.wait() for each in self.reflectors))
+        await asyncio.gather(*(reflector.synced.wait() for reflector in self.reflectors))
         while True:
             now_s = time.monotonic()
             wait_s = self._begin(now_s) if self._leadership.may_write() else STANDBY_S
@@ -116,8 +116,8 @@ class ClusterSweepController:
     async def close(self) -> None:
         """Stop the passes under way."""
         passes = list(self._passes.values())
-        for each in passes:
-            each.cancel()
+        for task in passes:
+            task.cancel()
         await asyncio.gather(*passes, return_exceptions=True)
 
     def _deliver(self, changes: Sequence[Change[ApiObject]]) -> None:

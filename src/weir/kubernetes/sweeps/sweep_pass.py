@@ -225,7 +225,7 @@ class SweepPass:
         """Return a new trial, whose parameters are chosen in the thread of samplers."""
         number = len(progress.trials)
         try:
-            found = await self._samplers.run(
+            suggestion = await self._samplers.run(
                 namespace,
                 lambda: suggest(plan.sampler, plan.space(), plan.seed, number, progress.past()),
             )
@@ -233,8 +233,8 @@ class SweepPass:
             raise SweepFailed(str(error)) from None
         except Exception as error:  # noqa: BLE001 - whatever is wrong, the other sweeps go on
             raise SweepFailed(f"sampler {plan.sampler} can't choose parameters: {error}") from None
-        state = json.dumps(dict(found.state)) if found.state else ""
-        return SweepTrial(json.dumps(dict(found.params)), sampler_state=state)
+        state = json.dumps(dict(suggestion.state)) if suggestion.state else ""
+        return SweepTrial(json.dumps(dict(suggestion.params)), sampler_state=state)
 
     # Writes
 
@@ -323,4 +323,4 @@ def gpus_of(sweep: SweepObject) -> float:
         return 0.0
 
 
-_FIELDS = tuple(each.encode_name for each in msgspec.structs.fields(SweepStatus))
+_FIELDS = tuple(field.encode_name for field in msgspec.structs.fields(SweepStatus))

@@ -29,14 +29,14 @@ class TrialRunView(ApiStruct):
     @property
     def ends(self) -> list[ContainerStep]:
         """Return the ends of its containers."""
-        states = (each.state.terminated for each in self.status.container_statuses)
+        states = (status.state.terminated for status in self.status.container_statuses)
         return [state for state in states if state is not None]
 
     def ran_s(self, now_s: float) -> float:
         """Return the seconds for which its containers ran, until now if they don't say when they ended."""
         seconds = sum(end.ran_s for end in self.ends)
-        for each in self.status.container_statuses:
-            if each.state.running is not None and (begun_s := seconds_of(each.state.running.started_at)):
+        for status in self.status.container_statuses:
+            if status.state.running is not None and (begun_s := seconds_of(status.state.running.started_at)):
                 seconds += max(0.0, now_s - begun_s)
         return seconds
 
@@ -48,15 +48,15 @@ def new_results(
 
     Several pods may have messages: the one with the most results counts.
     """
-    found: list[ReachedRung] = []
+    longest: list[ReachedRung] = []
     seconds = 0.0
     for run in runs:
         for end in run.ends:
             results = _reached(end, rungs, passed)
-            if len(results) > len(found):
-                found = results
+            if len(results) > len(longest):
+                longest = results
             seconds += end.ran_s
-    return found, seconds
+    return longest, seconds
 
 
 def _reached(end: ContainerStep, rungs: Sequence[int], passed: int) -> list[ReachedRung]:

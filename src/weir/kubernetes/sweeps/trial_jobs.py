@@ -80,7 +80,7 @@ def trial_job(sweep: SweepObject, plan: SweepSubmission, number: int, trial: Swe
     if spec.checkpoint_claim:
         variables["WEIR_CHECKPOINT_DIR"] = CHECKPOINTS
         _mount(job, container, spec.checkpoint_claim, f"{checkpoint_path(sweep)}/{number}")
-    env = [each for each in container.get("env") or [] if each.get("name") not in variables]
+    env = [variable for variable in container.get("env") or [] if variable.get("name") not in variables]
     container["env"] = [*env, *({"name": name, "value": value} for name, value in variables.items())]
     container["terminationMessagePath"] = MESSAGE_PATH
     if isinstance(ttl_s := job["spec"].get(TTL), int):

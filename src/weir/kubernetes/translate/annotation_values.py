@@ -35,8 +35,8 @@ def parse_name(text: str) -> str:
 
 def parse_names(text: str) -> tuple[str, ...]:
     """Return names with commas between them, each once."""
-    names = tuple(dict.fromkeys(each.strip() for each in text.split(",")))
-    wrong = next((each for each in names if not is_name(each)), None)
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    wrong = next((name for name in names if not is_name(name)), None)
     if wrong is not None:
         raise ValueError(f"{wrong[:100]!r} is no name of an object: write names such as prepare,index")
     if len(names) > NAMES_MOST:
@@ -89,14 +89,14 @@ def parse_mebibytes(text: str) -> int:
     return parse_memory(f"{text}Mi") if short and int(text) else parse_memory(text)
 
 
-def count_parser(most: int, what: str) -> Callable[[str], int]:
+def count_parser(most: int, noun: str) -> Callable[[str], int]:
     """Return the parser of a whole number from 1 to `most`."""
 
     def read(text: str) -> int:
         short = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MOST
         if not short or not 1 <= int(text) <= most:
             annotations = reprlib.repr(text)
-            raise ValueError(f"{annotations} is no number of {what}: write a whole number from 1 to {most}")
+            raise ValueError(f"{annotations} is no number of {noun}: write a whole number from 1 to {most}")
         return int(text)
 
     return read
@@ -128,8 +128,8 @@ def parse_instant(text: str) -> float:
     try:
         if "-" not in text:
             return float(int(text))
-        at = datetime.fromisoformat(text)
-        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+        instant = datetime.fromisoformat(text)
+        return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         example = "2026-03-01T12:00:00Z, or seconds since 1970"
         raise ValueError(f"{text!r} is no point in time: write one such as {example}") from None

@@ -276,26 +276,26 @@ def read_one(metadata: Metadata) -> tuple[Annotations, tuple[str, ...]]:
         if key.name in written:
             _take(key.name, key, written[key.name], foreign, mistakes)
     _kai_topology(written, foreign, mistakes)
-    ours: dict[str, Any] = {}
+    own: dict[str, Any] = {}
     for key in OURS:
         name = PREFIX + key.name
         if name in written:
-            _take(name, key, written[name], ours, mistakes)
+            _take(name, key, written[name], own, mistakes)
     mistakes += _unknown(written)
-    if "fraction_milli" in ours or "gpu_memory" in ours:
+    if "fraction_milli" in own or "gpu_memory" in own:
         foreign = {sets: value for sets, value in foreign.items() if sets not in _PARTS}
-    found = foreign | ours
-    _check_parts(found, mistakes)
-    return Annotations(**found), tuple(mistakes)
+    parsed = foreign | own
+    _check_parts(parsed, mistakes)
+    return Annotations(**parsed), tuple(mistakes)
 
 
-def not_there(asked: TopologyRequest | None, known: Mapping[str, Topology]) -> tuple[str, ...]:
+def not_there(asked: TopologyRequest | None, topologies: Mapping[str, Topology]) -> tuple[str, ...]:
     """Return the names in a topology request that don't exist."""
     if asked is None:
         return ()
-    key, topology = f"{PREFIX}topology", known.get(asked.name)
+    key, topology = f"{PREFIX}topology", topologies.get(asked.name)
     if topology is None:
-        return (f"{key}: there is no topology {asked.name}; {near(asked.name, known)}",)
+        return (f"{key}: there is no topology {asked.name}; {near(asked.name, topologies)}",)
     return tuple(
         f"{key}: the topology {asked.name} has no level {level}; {near(level, topology.levels)}"
         for level in (asked.required, asked.preferred)
@@ -326,63 +326,63 @@ def _merged(metadata: Metadata, mistakes: list[str]) -> Mapping[str, str]:
         if name.startswith(PREFIX) and labels[name] != annotations[name]
     )
     for name in islice(twice, MISTAKES_MAX):
-        label, annotation = (_short(each[name]) for each in (labels, annotations))
+        label, annotation = (_short(source[name]) for source in (labels, annotations))
         mistakes.append(f"{name} is {label} as a label and {annotation} as an annotation: write it once")
     return {**labels, **annotations}
 
 
 def _unknown(written: Iterable[str]) -> list[str]:
     """Return a sentence for each of the first keys under our prefix that mean nothing."""
-    known = [PREFIX + name for name in _OURS_BY_NAME]
-    passed = {*known, *(PREFIX + name for name in (*WRITTEN_BY_WEIR, SHARE_VARIABLES, OWNER_MARK))}
+    known_keys = [PREFIX + name for name in _OURS_BY_NAME]
+    passed = {*known_keys, *(PREFIX + name for name in (*WRITTEN_BY_WEIR, SHARE_VARIABLES, OWNER_MARK))}
     unknown = (name for name in written if name.startswith(PREFIX) and name not in passed)
-    sentences = [f"{name} isn't known: {near(name, known)}" for name in islice(unknown, MISTAKES_MAX)]
+    sentences = [f"{name} isn't known: {near(name, known_keys)}" for name in islice(unknown, MISTAKES_MAX)]
     if next(unknown, None) is not None:
         sentences.append(f"more keys under {PREFIX} aren't known: leave them out")
     return sentences
 
 
-def near(name: str, known: Iterable[str]) -> str:
+def near(name: str, known_names: Iterable[str]) -> str:
     """Return the suggestion for a name that isn't known, from a bounded number of those that are."""
     from weir.scenario_io.error_messages import nearest  # submissions need only the keys
 
-    return nearest(name, islice(known, NAMES_COMPARED_MAX))
+    return nearest(name, islice(known_names, NAMES_COMPARED_MAX))
 
 
-def _take(name: str, key: AnnotationKey, value: str, found: dict[str, Any], mistakes: list[str]) -> None:
+def _take(name: str, key: AnnotationKey, value: str, parsed: dict[str, Any], mistakes: list[str]) -> None:
     if len(value) > VALUE_CHARACTERS_MAX:
         mistakes.append(
             f"{name} has {len(value)} characters: write at most {VALUE_CHARACTERS_MAX}, such as {key.example}"
         )
         return
     try:
-        found[key.sets] = key.read(value.strip())
+        parsed[key.sets] = key.read(value.strip())
     except ValueError as error:
         mistakes.append(f"{name}: {error}")
         return
     if key.sets == "project":
-        found["project_from"] = name
+        parsed["project_from"] = name
 
 
-def _check_parts(found: dict[str, Any], mistakes: list[str]) -> None:
+def _check_parts(parsed: dict[str, Any], mistakes: list[str]) -> None:
     """Check that one key alone states a fraction, and that a number of devices comes with a fraction."""
     fraction, memory = f"{PREFIX}gpu-fraction", f"{PREFIX}gpu-memory"
-    if "fraction_milli" in found and "gpu_memory" in found:
+    if "fraction_milli" in parsed and "gpu_memory" in parsed:
         mistakes.append(f"{fraction} and {memory} both request a part of a device; write one of them")
-        del found["gpu_memory"]
-    elif "devices" in found and "fraction_milli" not in found and "gpu_memory" not in found:
+        del parsed["gpu_memory"]
+    elif "devices" in parsed and "fraction_milli" not in parsed and "gpu_memory" not in parsed:
         whole = "for whole devices write resources.limits such as nvidia.com/gpu: 2"
         mistakes.append(
             f"{PREFIX}gpu-devices goes with {fraction} or {memory}; write one of them, or {whole}"
         )
-        del found["devices"]
+        del parsed["devices"]
 
 
 def _short(value: str) -> str:
     return repr(value) if len(value) <= _SHOWN_MAX else repr(value[:_SHOWN_MAX] + "...")
 
 
-def _kai_topology(written: Mapping[str, str], found: dict[str, Any], mistakes: list[str]) -> None:
+def _kai_topology(written: Mapping[str, str], parsed: dict[str, Any], mistakes: list[str]) -> None:
     """Read KAI's topology, which has one annotation for the name and one for each level."""
     for key in (KAI_TOPOLOGY, *KAI_LEVELS):
         if len(written.get(key, "")) > VALUE_CHARACTERS_MAX:
@@ -392,7 +392,7 @@ def _kai_topology(written: Mapping[str, str], found: dict[str, Any], mistakes: l
     levels = {sets: level for sets, level in stated.items() if level}
     name = written.get(KAI_TOPOLOGY, "").strip()
     if name and levels:
-        found["topology"] = TopologyRequest(name, levels.get("required"), levels.get("preferred"))
+        parsed["topology"] = TopologyRequest(name, levels.get("required"), levels.get("preferred"))
     elif name:
         mistakes.append(f"{KAI_TOPOLOGY} comes without a level: write {' or '.join(KAI_LEVELS)} too")
     elif levels:

@@ -11,13 +11,21 @@ and the topmost owner of a pod with several."""
 
 def is_ready(pod: KubePod) -> bool:
     """Return True if the pod's condition Ready is true."""
-    return any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
+    return any(
+        condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions
+    )
 
 
 def placed_s(pod: KubePod) -> float:
     """Return the time at which a pod got its place, if it states one."""
-    at = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
-    return seconds_of(at.last_transition_time) if at is not None and at.status == "True" else 0.0
+    scheduled = next(
+        (condition for condition in pod.status.conditions if condition.type == "PodScheduled"), None
+    )
+    return (
+        seconds_of(scheduled.last_transition_time)
+        if scheduled is not None and scheduled.status == "True"
+        else 0.0
+    )
 
 
 def scheduled_s(pod: KubePod) -> float:

@@ -36,12 +36,12 @@ class DeviceResources:
         """Return the thousandths of a GPU that a device of this resource counts as."""
         if not self.weights:
             return WHOLE_MILLI
-        name = next((each for each in self.resources if _is_named(resource, each)), "")
+        name = next((pattern for pattern in self.resources if _is_named(resource, pattern)), "")
         return dict(self.weights).get(name, WHOLE_MILLI)
 
     def names(self, resource: str) -> bool:
         """Return True if a resource is one of devices."""
-        return any(_is_named(resource, each) for each in self.resources)
+        return any(_is_named(resource, pattern) for pattern in self.resources)
 
     def has_gpus(self, resource: str) -> bool:
         """Return True if a resource is one of devices, or stands for a device class of GPUs."""
@@ -53,7 +53,9 @@ class DeviceResources:
     def classes(self) -> tuple[str, ...]:
         """Return the device classes that count as GPUs: the listed ones, or else the usual ones."""
         listed = tuple(
-            each.removeprefix(CLASS_PREFIX) for each in self.resources if each.startswith(CLASS_PREFIX)
+            pattern.removeprefix(CLASS_PREFIX)
+            for pattern in self.resources
+            if pattern.startswith(CLASS_PREFIX)
         )
         return listed or GPU_CLASSES
 

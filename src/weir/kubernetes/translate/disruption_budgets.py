@@ -28,18 +28,18 @@ class BudgetCoverage:
     def add(self, key: str, written: LabelSelector | None) -> None:
         """Add a budget, or give it another selector. An empty one selects every pod, none at all no pod."""
         self.drop(key)
-        found = selector(written, {})
-        if found is None:
+        compiled = selector(written, {})
+        if compiled is None:
             return
-        self._selectors[key] = found
-        self._place(found).setdefault(key)
+        self._selectors[key] = compiled
+        self._place(compiled).setdefault(key)
 
     def drop(self, key: str) -> None:
         """Take a budget out."""
-        found = self._selectors.pop(key, None)
-        if found is not None:
-            self._place(found).pop(key, None)
-            for label in _labels(found):
+        compiled = self._selectors.pop(key, None)
+        if compiled is not None:
+            self._place(compiled).pop(key, None)
+            for label in _labels(compiled):
                 if not self._by_label.get(label, True):
                     del self._by_label[label]
 
@@ -51,14 +51,14 @@ class BudgetCoverage:
         may = islice(chain(*places, self._others), LOOKED_AT_MOST)
         return tuple(sorted(islice((key for key in may if self._selectors[key].holds(labels)), FOUND_MOST)))
 
-    def _place(self, found: CompiledSelector) -> dict[str, None]:
-        label = next(_labels(found), None)
+    def _place(self, compiled: CompiledSelector) -> dict[str, None]:
+        label = next(_labels(compiled), None)
         return self._others if label is None else self._by_label.setdefault(label, {})
 
 
-def _labels(found: CompiledSelector) -> Iterator[tuple[str, str]]:
+def _labels(compiled: CompiledSelector) -> Iterator[tuple[str, str]]:
     """Yield the labels that every pod has that this selects."""
-    for term in found.terms:
+    for term in compiled.terms:
         if term.operator == "In" and len(term.values) == 1:
             yield term.key, term.values[0]
 
@@ -89,5 +89,5 @@ def _scaled(written: int | str, total: int) -> int:
     """Return a number of pods, or a percentage of all of them, rounded up."""
     if isinstance(written, int):
         return max(0, written)
-    found = _PERCENT.fullmatch(written)
-    return 0 if found is None else -(-int(found[1]) * total // 100)
+    match = _PERCENT.fullmatch(written)
+    return 0 if match is None else -(-int(match[1]) * total // 100)

@@ -27,25 +27,25 @@ CONDITIONS: Steps = ("status", "conditions")
 TRANSITION = "lastTransitionTime"
 
 
-def at(found: Any, steps: Steps) -> Iterator[Any]:
+def at(value: Any, steps: Steps) -> Iterator[Any]:
     """Yield the values at a path of an object: none, one, or several behind a `*`."""
     if not steps:
-        yield found
+        yield value
     elif steps[0] == "*":
-        several = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
-        for each in several:
-            yield from at(each, steps[1:])
-    elif isinstance(found, dict) and steps[0] in found:
-        yield from at(found[steps[0]], steps[1:])
+        several = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        for child in several:
+            yield from at(child, steps[1:])
+    elif isinstance(value, dict) and steps[0] in value:
+        yield from at(value[steps[0]], steps[1:])
 
 
-def one_at(found: Any, steps: Steps) -> Any:
+def one_at(value: Any, steps: Steps) -> Any:
     """Return the value at a path without a `*`; None if there is none."""
     for step in steps:
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             return None
-        found = found.get(step)
-    return found
+        value = value.get(step)
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ class _Read:
 
     steps: Steps
 
-    def read(self, found: Any) -> list[int | None]:
+    def read(self, body: Any) -> list[int | None]:
         if "*" not in self.steps:
-            return [_counted(one_at(found, self.steps))]
+            return [_counted(one_at(body, self.steps))]
         star = len(self.steps) - self.steps[::-1].index("*")
-        return [_counted(one_at(each, self.steps[star:])) for each in at(found, self.steps[:star])]
+        return [_counted(one_at(part, self.steps[star:])) for part in at(body, self.steps[:star])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ class _Or:
     first: "_Node"
     second: "_Node"
 
-    def read(self, found: Any) -> list[int | None]:
-        other = self.second.read(found)[0]
-        return [other if value is None else value for value in self.first.read(found)]
+    def read(self, body: Any) -> list[int | None]:
+        other = self.second.read(body)[0]
+        return [other if value is None else value for value in self.first.read(body)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ class _Two:
     first: "_Node"
     second: "_Node"
 
-    def read(self, found: Any) -> list[int | None]:
-        first, second = self.first.read(found)[0], self.second.read(found)[0]
+    def read(self, body: Any) -> list[int | None]:
+        first, second = self.first.read(body)[0], self.second.read(body)[0]
         if first is None or second is None:
             return [None]
         if self.sign == "*":
@@ -105,9 +105,9 @@ class _Fold:
     name: str
     parts: tuple["_Node", ...]
 
-    def read(self, found: Any) -> list[int | None]:
-        there = [value for part in self.parts for value in part.read(found) if value is not None]
-        return [_FOLDS[self.name](there) if there or self.name == "sum" else None]
+    def read(self, body: Any) -> list[int | None]:
+        values = [value for part in self.parts for value in part.read(body) if value is not None]
+        return [_FOLDS[self.name](values) if values or self.name == "sum" else None]
 
 
 _Node = _Number | _Read | _Or | _Two | _Fold
@@ -128,9 +128,9 @@ class KindAmount:
     text: str
     _node: _Node
 
-    def of(self, found: Mapping[str, Any]) -> int | None:
+    def of(self, body: Mapping[str, Any]) -> int | None:
         """Return the number, at least 0; None if the object doesn't have it."""
-        value = self._node.read(found)[0]
+        value = self._node.read(body)[0]
         return None if value is None else max(0, value)
 
     def paths(self) -> Iterator[Steps]:
@@ -186,8 +186,8 @@ class _Parser:
             place = match.end()
         self.place = 0
 
-    def wrong(self, what: str) -> ValueError:
-        return ValueError(f"{self.text!r} {what}: write one such as sum(spec.groups.*.replicas|1)")
+    def wrong(self, problem: str) -> ValueError:
+        return ValueError(f"{self.text!r} {problem}: write one such as sum(spec.groups.*.replicas|1)")
 
     def next(self, *wanted: str) -> str:
         """Return the next token if it is one of those wanted, else an empty string."""
@@ -263,22 +263,22 @@ class KindCondition:
     words: tuple[str, ...] = ()  # expected values; empty: any value
     type: str = ""  # type of a status condition
 
-    def holds(self, found: Mapping[str, Any]) -> bool:
+    def holds(self, body: Mapping[str, Any]) -> bool:
         """Return True if the condition holds for an object."""
         if self.type:
-            return any(self._is_true(each) for each in at(found, (*CONDITIONS, "*")))
+            return any(self._is_true(condition) for condition in at(body, (*CONDITIONS, "*")))
         if self.words:
             return any(
-                isinstance(each, str | int) and str(each) in self.words for each in at(found, self.steps)
+                isinstance(value, str | int) and str(value) in self.words for value in at(body, self.steps)
             )
-        return any(at(found, self.steps)) if "*" in self.steps else bool(next(at(found, self.steps), None))
+        return any(at(body, self.steps)) if "*" in self.steps else bool(next(at(body, self.steps), None))
 
-    def since(self, found: Mapping[str, Any]) -> str:
+    def since(self, body: Mapping[str, Any]) -> str:
         """Return since when a status condition holds for an object; empty if the object doesn't say so."""
         if not self.type:
             return ""
-        held = (each for each in at(found, (*CONDITIONS, "*")) if self._is_true(each))
-        return next((str(each.get(TRANSITION, "")) for each in held), "")
+        held = (condition for condition in at(body, (*CONDITIONS, "*")) if self._is_true(condition))
+        return next((str(condition.get(TRANSITION, "")) for condition in held), "")
 
     def _is_true(self, condition: Any) -> bool:
         """Return True for the condition of the status that this one names, if the object has it as true."""
@@ -303,9 +303,9 @@ def parse_condition(text: str) -> KindCondition:
         return KindCondition(text, CONDITIONS, type=words[1])
     path, equals, right = (part.strip() for part in text.partition("="))
     wanted = tuple(right.split(" or ")) if equals else ()
-    if not _PATH.fullmatch(path) or not all(_WORD.fullmatch(each.strip()) for each in wanted):
+    if not _PATH.fullmatch(path) or not all(_WORD.fullmatch(word.strip()) for word in wanted):
         raise ValueError(f"{text!r} is no condition: {example}")
-    return KindCondition(text, tuple(path.split(".")), tuple(each.strip() for each in wanted))
+    return KindCondition(text, tuple(path.split(".")), tuple(word.strip() for word in wanted))
 
 
 def parse_path(text: str) -> Steps:
@@ -327,18 +327,18 @@ class FieldSelection:
     below: Mapping[str, "FieldSelection"]
     every: "FieldSelection | None"  # below any other key, or any element
 
-    def cut(self, found: Any) -> Any:
+    def cut(self, tree: Any) -> Any:
         """Return a copy of an object with the selected fields alone."""
         if self.whole:
-            return found
+            return tree
         every = self.every
-        if isinstance(found, list):
-            return [] if every is None else [every.cut(each) for each in found]
-        if not isinstance(found, dict):
+        if isinstance(tree, list):
+            return [] if every is None else [every.cut(child) for child in tree]
+        if not isinstance(tree, dict):
             return None
         if every is None:
-            return {key: below.cut(found[key]) for key, below in self.below.items() if key in found}
-        return {key: self.below.get(key, every).cut(value) for key, value in found.items()}
+            return {key: below.cut(tree[key]) for key, below in self.below.items() if key in tree}
+        return {key: self.below.get(key, every).cut(value) for key, value in tree.items()}
 
 
 def kept_at(paths: Iterable[Steps]) -> FieldSelection:

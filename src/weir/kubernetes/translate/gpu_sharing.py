@@ -53,11 +53,14 @@ def is_share(request: Request) -> bool:
 def is_privileged(spec: PodSpec) -> bool:
     """Return True if a container of a pod is privileged: it sees all devices of its node."""
     containers = (*spec.containers, *spec.init_containers, *spec.ephemeral_containers)
-    return any(each.security_context is not None and each.security_context.privileged for each in containers)
+    return any(
+        container.security_context is not None and container.security_context.privileged
+        for container in containers
+    )
 
 
 def sharing_rules(*, share: bool, tolerations: Iterable[Toleration]) -> tuple[NodeAffinityRule, ...]:
     """Return the node rules of a pod with devices. The taint keeps whole devices off by itself."""
     if share:
         return (SHARE_RULE,)
-    return (_WHOLE_RULE,) if any(each.tolerates(SHARING_TAINT) for each in tolerations) else ()
+    return (_WHOLE_RULE,) if any(toleration.tolerates(SHARING_TAINT) for toleration in tolerations) else ()

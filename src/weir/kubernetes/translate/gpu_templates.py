@@ -16,9 +16,9 @@ _AMOUNTS = ("limits", "requests")
 _WORDS = ("labels", "annotations")
 
 
-def asks_for_gpus(found: Mapping[str, Any], is_device: Callable[[str], bool]) -> bool:
+def asks_for_gpus(body: Mapping[str, Any], is_device: Callable[[str], bool]) -> bool:
     """Return True if a pod of this object will ask for devices, or for a share of one."""
-    left: list[Any] = [found]
+    left: list[Any] = [body]
     count = 0
     while left:
         value = left.pop()
@@ -31,7 +31,7 @@ def asks_for_gpus(found: Mapping[str, Any], is_device: Callable[[str], bool]) ->
         count += len(inside)
         if count > VALUES_MAX:
             return False
-        left += [each for each in inside if isinstance(each, dict | list)]
+        left += [child for child in inside if isinstance(child, dict | list)]
     return False
 
 

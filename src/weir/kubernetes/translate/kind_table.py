@@ -178,8 +178,8 @@ def read_table(text: str, file: str) -> list[KindRule]:
         table = KindTable.model_validate({"kinds": []} if raw is None else raw)
     except ValidationError as error:
         add_errors(error, KindTable, mistakes)
-    for at, rule in enumerate(table.kinds):
-        _check(rule, ("kinds", at), mistakes)
+    for index, rule in enumerate(table.kinds):
+        _check(rule, ("kinds", index), mistakes)
     mistakes.refuse_if_any()
     return table.kinds
 
@@ -196,17 +196,17 @@ def _check(rule: KindRule, path: tuple[str | int, ...], mistakes: Mistakes) -> N
             path,
             "pods, below or workload: false: write one of them, pods: [{count: 1}] if each pod is by itself",
         )
-    for at, part in enumerate(rule.pods):
-        here = (*path, "pods", at)
+    for index, part in enumerate(rule.pods):
+        part_path = (*path, "pods", index)
         if part.name is not None and part.each is None:
-            mistakes.at((*here, "name"), "name is only valid with each; write role, or each and name")
+            mistakes.at((*part_path, "name"), "name is only valid with each; write role, or each and name")
         if part.role and part.each is not None:
             mistakes.at(
-                (*here, "role"), "role and each are both written; write name instead of role, or no each"
+                (*part_path, "role"), "role and each are both written; write name instead of role, or no each"
             )
         if part.role and rule.role is None:
             mistakes.at(
-                (*here, "role"), f"role: write the label that tells the role of a pod of {rule.kind} too"
+                (*part_path, "role"), f"role: write the label that tells the role of a pod of {rule.kind} too"
             )
     suspended = rule.suspended
     if rule.suspends is not None and (suspended is None or suspended.words or suspended.type):

@@ -157,18 +157,20 @@ class WorkloadKinds:
     @cached_property
     def watched(self) -> tuple[WatchedKind, ...]:
         """Kinds to watch besides pods."""
-        found = {}
+        by_kind = {}
         for key, rules in self._by_kind.items():
             versions = dict.fromkeys(version for rule in rules for version in rule.api)
             if key != ("", "Pod"):
-                found[key] = WatchedKind(tuple(versions), rules[0].kind, rules[0].resource)
-        return tuple(found.values())
+                by_kind[key] = WatchedKind(tuple(versions), rules[0].kind, rules[0].resource)
+        return tuple(by_kind.values())
 
     @cached_property
     def suspensions(self) -> tuple[OwnerSuspension, ...]:
         """Suspensions in place of evictions, one for each resource."""
-        found = filter(None, map(suspension_of, self.rules))
-        return tuple({(each.group, each.resource): each for each in found}.values())
+        suspensions = filter(None, map(suspension_of, self.rules))
+        return tuple(
+            {(suspension.group, suspension.resource): suspension for suspension in suspensions}.values()
+        )
 
     @cached_property
     def _selections(self) -> dict[tuple[str, str], FieldSelection]:
@@ -178,12 +180,12 @@ class WorkloadKinds:
             for key, rules in self._by_kind.items()
         }
 
-    def narrow(self, found: Found) -> dict[str, Any]:
+    def narrow(self, body: Found) -> dict[str, Any]:
         """Return an object with only the fields that the table reads."""
         selection = self._selections.get(
-            (group_of(str(found.get("apiVersion", ""))), str(found.get("kind", "")))
+            (group_of(str(body.get("apiVersion", ""))), str(body.get("kind", "")))
         )
-        return {} if selection is None else {**selection.cut(found)}
+        return {} if selection is None else {**selection.cut(body)}
 
     def derive(
         self, pod: KubePod, owners: Sequence[Found] = (), absent: OwnerReference | None = None
@@ -193,7 +195,7 @@ class WorkloadKinds:
         `owners` is the chain of its controllers, lowest first, as far as known. `absent` is the topmost one,
         if it isn't there.
         """
-        chain = [(rule, found) for found in owners if (rule := self._rule(found)) and rule.workload]
+        chain = [(rule, owner) for owner in owners if (rule := self._rule(owner)) and rule.workload]
         rules = [] if absent is None else self._of_workloads(absent)
         if absent is not None and rules:
             return _of_absent(pod, absent, rules, [rule for rule, _ in chain])
@@ -206,44 +208,46 @@ class WorkloadKinds:
             if rule is None:
                 return _unknown(_key(pod, OwnerReference("v1", "Pod", pod.metadata.name, pod.metadata.uid)))
             chain = [(rule, itself)]
-        top, found = chain[-1]
-        below = next(((rule, each) for rule, each in chain[::-1] if not rule.below), chain[-1])
-        return _derived(pod, top, found, *below)
+        top, top_owner = chain[-1]
+        below = next(((rule, owner) for rule, owner in chain[::-1] if not rule.below), chain[-1])
+        return _derived(pod, top, top_owner, *below)
 
     def _of_workloads(self, owner: OwnerReference) -> list[KindRule]:
         """Return the entries that an object may fit, except those without workloads."""
         rules = self._by_kind.get((group_of(owner.api_version), owner.kind), ())
         return [rule for rule in rules if rule.workload]
 
-    def wants(self, found: Found) -> OwnerTemplate | None:
+    def wants(self, body: Found) -> OwnerTemplate | None:
         """Return the template fields of an object; None if the table reads none of it."""
-        rule = self._rule(found)
+        rule = self._rule(body)
         if rule is None or not _reads_state(rule):
             return None
-        counts, _ = _by_role(rule, found)
-        pods, over, mark = sum(counts.values()), _over(rule, found), mark_of(rule, found)
-        suspension, over_s = stated_suspension(rule, found), _over_s(rule, found)
+        counts, _ = _by_role(rule, body)
+        pods, over, mark = sum(counts.values()), _over(rule, body), mark_of(rule, body)
+        suspension, over_s = stated_suspension(rule, body), _over_s(rule, body)
         return OwnerTemplate(rule.gang, rule.below, pods, over, suspension, over_s, mark)
 
-    def _rule(self, found: Found) -> KindRule | None:
+    def _rule(self, body: Found) -> KindRule | None:
         """Return the first entry that an object fits; None if none fits."""
-        key = (group_of(str(found.get("apiVersion", ""))), str(found.get("kind", "")))
+        key = (group_of(str(body.get("apiVersion", ""))), str(body.get("kind", "")))
         for rule in self._by_kind.get(key, ()):
-            if rule.when is None or rule.when.holds(found):
+            if rule.when is None or rule.when.holds(body):
                 return rule
         return None
 
 
-def load_kinds(more: str | None = None, file: str = "kinds") -> WorkloadKinds:
+def load_kinds(custom_kinds: str | None = None, file: str = "kinds") -> WorkloadKinds:
     """Return the table that comes with Weir, with an administrator's own entries before it.
 
     Raises:
         InvalidFile: with everything that is wrong with them.
     """
-    return WorkloadKinds([*(read_table(more, file) if more else ()), *built_in()])
+    return WorkloadKinds([*(read_table(custom_kinds, file) if custom_kinds else ()), *built_in()])
 
 
-def _derived(pod: KubePod, top: KindRule, found: Found, rule: KindRule, made_by: Found) -> DerivedWorkload:
+def _derived(
+    pod: KubePod, top: KindRule, top_owner: Found, rule: KindRule, made_by: Found
+) -> DerivedWorkload:
     """Return the workload as the topmost owner and the owner that counts its pods describe it."""
     role = _role(pod, rule.role or ())
     gang = _gang(pod, rule)
@@ -256,9 +260,9 @@ def _derived(pod: KubePod, top: KindRule, found: Found, rule: KindRule, made_by:
     ends = top.succeeded is not None or rule.gang == BY_POD
     stated = rule.total.of(made_by) if rule.total is not None else None
     total = stated if rule.total is not None else pods if ends else None
-    suspension = stated_suspension(top, found) or stated_suspension(rule, made_by)
+    suspension = stated_suspension(top, top_owner) or stated_suspension(rule, made_by)
     return DerivedWorkload(
-        key=_key(pod, _reference(found), gang),
+        key=_key(pod, _reference(top_owner), gang),
         role=role,
         type=top.workload_type,
         min_pods=min_pods,
@@ -266,12 +270,12 @@ def _derived(pod: KubePod, top: KindRule, found: Found, rule: KindRule, made_by:
         pods=pods,
         total=total,
         done=(rule.done.of(made_by) or 0) if rule.done is not None else 0,
-        over=_over(top, found),
-        over_s=_over_s(top, found),
+        over=_over(top, top_owner),
+        over_s=_over_s(top, top_owner),
         stated_suspension=suspension,
-        suspension=usable_suspension(top, found),
-        remedy=missing_remedy(top, found),
-        restarts=suspension is not None and mark_of(top, found) is not None,
+        suspension=usable_suspension(top, top_owner),
+        remedy=missing_remedy(top, top_owner),
+        restarts=suspension is not None and mark_of(top, top_owner) is not None,
     )
 
 
@@ -283,7 +287,7 @@ def _of_absent(
     if top.below:
         rules = [rule for rule in below[::-1] if not rule.below][:1] or rules
     rule = next((rule for rule in rules if rule.when is None), rules[0])
-    labels = [label for each in rules for label in each.role or ()]
+    labels = [label for rule in rules for label in rule.role or ()]
     key = _key(pod, owner, _gang(pod, rule))
     return replace(_unknown(key), role=_role(pod, labels), type=top.workload_type)
 
@@ -294,36 +298,36 @@ def _reads_state(rule: KindRule) -> bool:
     return counted or any((rule.below, rule.succeeded, rule.failed, rule.suspended))
 
 
-def _by_role(rule: KindRule, found: Found) -> tuple[dict[str, int], dict[str, int]]:
+def _by_role(rule: KindRule, body: Found) -> tuple[dict[str, int], dict[str, int]]:
     """Return the number and the minimum of pods by role."""
     counts: dict[str, int] = {}
     minima: dict[str, int] = {}
     if rule.below:  # the object below would count its pods, and doesn't exist
         return {"": 1}, {"": 1}
     for part in rule.pods:
-        for role, each in _roles(part, found):
-            count = part.count.of(each)
+        for role, section in _roles(part, body):
+            count = part.count.of(section)
             count = 1 if count is None else count
-            least = count if part.min is None else part.min.of(each) or 0
+            least = count if part.min is None else part.min.of(section) or 0
             counts[role] = counts.get(role, 0) + count
             minima[role] = minima.get(role, 0) + min(least, count)
     return counts, minima
 
 
-def _roles(part: KindPart, found: Found) -> list[tuple[str, Found]]:
+def _roles(part: KindPart, body: Found) -> list[tuple[str, Found]]:
     """Return the roles of a part, each with the object that counts its pods."""
     if part.each is None:
-        return [(part.role, found)]
+        return [(part.role, body)]
     named: list[tuple[str, Found]] = []
-    for several in at(found, part.each[:-1]):
+    for several in at(body, part.each[:-1]):
         if isinstance(several, dict):
-            entries = [(str(key), each) for key, each in sorted(several.items())]
+            entries = [(str(key), section) for key, section in sorted(several.items())]
         else:
-            entries = [("", each) for each in several] if isinstance(several, list) else []
-        for key, each in entries:
-            if isinstance(each, dict):
-                name = one_at(each, part.name) or "" if part.name is not None else key.lower()
-                named.append((str(name), each))
+            entries = [("", section) for section in several] if isinstance(several, list) else []
+        for key, section in entries:
+            if isinstance(section, dict):
+                name = one_at(section, part.name) or "" if part.name is not None else key.lower()
+                named.append((str(name), section))
     return named
 
 
@@ -337,16 +341,20 @@ def _gang(pod: KubePod, rule: KindRule) -> str:
     return pod.metadata.name if rule.gang == BY_POD else pod.metadata.labels.get(rule.gang, "")
 
 
-def _over(rule: KindRule, found: Found) -> WorkloadOutcome | None:
-    if rule.succeeded is not None and rule.succeeded.holds(found):
+def _over(rule: KindRule, body: Found) -> WorkloadOutcome | None:
+    if rule.succeeded is not None and rule.succeeded.holds(body):
         return WorkloadOutcome.SUCCEEDED
-    return WorkloadOutcome.FAILED if rule.failed is not None and rule.failed.holds(found) else None
+    return WorkloadOutcome.FAILED if rule.failed is not None and rule.failed.holds(body) else None
 
 
-def _over_s(rule: KindRule, found: Found) -> float:
+def _over_s(rule: KindRule, body: Found) -> float:
     """Return the time since which the condition holds by which an object is over; 0 if that isn't known."""
-    ends = (each for each in (rule.succeeded, rule.failed) if each is not None and each.holds(found))
-    return next((seconds_of(each.since(found)) for each in ends), 0.0)
+    ends = (
+        condition
+        for condition in (rule.succeeded, rule.failed)
+        if condition is not None and condition.holds(body)
+    )
+    return next((seconds_of(condition.since(body)) for condition in ends), 0.0)
 
 
 def _within(minima: Mapping[str, int], most: int) -> dict[str, int]:
@@ -366,11 +374,11 @@ def _key(pod: KubePod, owner: OwnerReference, gang: str = "") -> GangKey:
     return GangKey(pod.metadata.namespace, owner.api_version, owner.kind, owner.name, owner.uid, gang)
 
 
-def _reference(found: Found) -> OwnerReference:
-    metadata = found.get("metadata", {})
+def _reference(body: Found) -> OwnerReference:
+    metadata = body.get("metadata", {})
     return OwnerReference(
-        str(found.get("apiVersion", "")),
-        str(found.get("kind", "")),
+        str(body.get("apiVersion", "")),
+        str(body.get("kind", "")),
         str(metadata.get("name", "")),
         str(metadata.get("uid", "")),
     )

@@ -38,14 +38,14 @@ class StatedSuspension:
     resumer: str  # clause: the program that resumes the object; empty if people do
 
 
-def stated_suspension(rule: KindRule, found: Mapping[str, Any]) -> StatedSuspension | None:
+def stated_suspension(rule: KindRule, owner: Mapping[str, Any]) -> StatedSuspension | None:
     """Return the suspension of an object; None if it isn't suspended."""
     condition = rule.suspended
-    if condition is None or not condition.holds(found):
+    if condition is None or not condition.holds(owner):
         return None
     is_field = not (condition.type or condition.words)
-    name = f"{found.get('kind', '')} {found.get('metadata', {}).get('name', '')}"
-    return StatedSuspension(f"{'.'.join(condition.steps)} of {name}" if is_field else "", resumed_by(found))
+    name = f"{owner.get('kind', '')} {owner.get('metadata', {}).get('name', '')}"
+    return StatedSuspension(f"{'.'.join(condition.steps)} of {name}" if is_field else "", resumed_by(owner))
 
 
 def suspension_of(rule: KindRule) -> OwnerSuspension | None:
@@ -55,54 +55,54 @@ def suspension_of(rule: KindRule) -> OwnerSuspension | None:
     return OwnerSuspension(rule.group, rule.resource, rule.suspended.steps, tuple(rule.suspends.roles))
 
 
-def usable_suspension(rule: KindRule, found: Mapping[str, Any]) -> OwnerSuspension | None:
+def usable_suspension(rule: KindRule, body: Mapping[str, Any]) -> OwnerSuspension | None:
     """Return the suspension of an object; None if its pods are evicted."""
     suspends = rule.suspends
-    if suspends is None or (suspends.when is not None and not suspends.when.holds(found)):
+    if suspends is None or (suspends.when is not None and not suspends.when.holds(body)):
         return None
-    return suspension_of(rule) if _has_namespace(found) else None
+    return suspension_of(rule) if _has_namespace(body) else None
 
 
-def _has_namespace(found: Mapping[str, Any]) -> bool:
+def _has_namespace(body: Mapping[str, Any]) -> bool:
     """Return True if an object is in a namespace.
 
     Pods of any namespace may name one without: Weir would suspend it for all of them.
     """
-    return bool(found.get("metadata", {}).get("namespace"))
+    return bool(body.get("metadata", {}).get("namespace"))
 
 
-def missing_remedy(rule: KindRule, found: Mapping[str, Any]) -> str:
+def missing_remedy(rule: KindRule, body: Mapping[str, Any]) -> str:
     """Return the text that makes an object suspendable; empty if it is, or needn't be."""
     suspends = rule.suspends
-    if suspends is None or not _has_namespace(found) or usable_suspension(rule, found) is not None:
+    if suspends is None or not _has_namespace(body) or usable_suspension(rule, body) is not None:
         return ""
     return suspends.remedy
 
 
-def mark_of(rule: KindRule, found: Mapping[str, Any]) -> OwnerSuspension | None:
+def mark_of(rule: KindRule, body: Mapping[str, Any]) -> OwnerSuspension | None:
     """Return the suspension by which Weir suspended an object to restart it; None if it didn't."""
-    return suspension_of(rule) if is_marked(found) and _has_namespace(found) else None
+    return suspension_of(rule) if is_marked(body) and _has_namespace(body) else None
 
 
-def is_marked(found: Mapping[str, Any]) -> bool:
+def is_marked(body: Mapping[str, Any]) -> bool:
     """Return True if an object has the mark of a suspension by Weir, and none that was copied with it."""
-    return bool(suspended_by(found))
+    return bool(suspended_by(body))
 
 
-def suspended_by(found: Mapping[str, Any]) -> str:
+def suspended_by(body: Mapping[str, Any]) -> str:
     """Return the scheduler by which an object is marked; empty without a mark of its own."""
-    metadata = found.get("metadata", {})
+    metadata = body.get("metadata", {})
     uid, _, scheduler = str((metadata.get("annotations") or {}).get(RESTARTS, "")).partition(" ")
     return scheduler if uid and uid == metadata.get("uid") else ""
 
 
-def resumed_by(found: Mapping[str, Any]) -> str:
+def resumed_by(owner: Mapping[str, Any]) -> str:
     """Return the clause about the program that resumes a suspended object; empty if people resume it."""
-    labels = found.get("metadata", {}).get("labels") or {}
+    labels = owner.get("metadata", {}).get("labels") or {}
     queue = str(labels.get(_KUEUE_QUEUE) or "")
     if queue:
         return f"Kueue resumes it, from its queue {queue}"
-    controller = str((found.get("spec") or {}).get("managedBy") or "")
-    if found.get("kind") != "Job" or controller in _OWN_CONTROLLERS:
+    controller = str((owner.get("spec") or {}).get("managedBy") or "")
+    if owner.get("kind") != "Job" or controller in _OWN_CONTROLLERS:
         return ""
     return f"the controller {controller} resumes it, which spec.managedBy names"

@@ -201,12 +201,12 @@ class PodSelectors:
         self._uses[mark] = 1
         pair = _pair(mark)
         (self._others if pair is None else self._by_pair.setdefault(pair, {}))[mark] = None
-        found = self._bearers[mark] = {
+        bearers = self._bearers[mark] = {
             uid for uid in self._within(mark) if self._matches(mark, self._pods[uid])
         }
-        for uid in found:
+        for uid in bearers:
             self._pods[uid].matched.add(mark)
-        return set(found)
+        return set(bearers)
 
     def _tidy(self, mark: LabelSet) -> None:
         """Forget a mark without rules and without pods."""
@@ -328,11 +328,11 @@ def _spread(constraint: TopologySpreadConstraint, pod: KubePod) -> tuple[LabelSe
 
 def _mark(crowds: Iterable[PodSelector | None]) -> LabelSet:
     """Return the label set of the pods that match all selectors; None among them matches no pod."""
-    found = list(crowds)
+    selectors = list(crowds)
     return (
         LabelSet(())
-        if None in found
-        else LabelSet(tuple(sorted({crowd for crowd in found if crowd is not None})))
+        if None in selectors
+        else LabelSet(tuple(sorted({crowd for crowd in selectors if crowd is not None})))
     )
 
 

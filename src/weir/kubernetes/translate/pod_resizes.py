@@ -19,20 +19,20 @@ def count_resizes(pod: KubePod) -> None:
     if not spec.node_name:
         return
     refused = any(
-        each.type == PENDING and each.status == "True" and each.reason == INFEASIBLE
-        for each in status.conditions
+        condition.type == PENDING and condition.status == "True" and condition.reason == INFEASIBLE
+        for condition in status.conditions
     )
     if spec.resources is not None:
         _count(spec.resources, status, refused=refused)
-    sidecars = [each for each in spec.init_containers if each.restart_policy == "Always"]
+    sidecars = [container for container in spec.init_containers if container.restart_policy == "Always"]
     for containers, statuses in (
         (spec.containers, status.container_statuses),
         (sidecars, status.init_container_statuses),
     ):
-        by_name = {each.name: each for each in statuses}
+        by_name = {container_status.name: container_status for container_status in statuses}
         for container in containers:
-            if (found := by_name.get(container.name)) is not None:
-                _count(container.resources, found, refused=refused)
+            if (container_status := by_name.get(container.name)) is not None:
+                _count(container.resources, container_status, refused=refused)
 
 
 def _count(wanted: ContainerResources, status: ContainerStatus | PodStatus, *, refused: bool) -> None:
@@ -41,11 +41,11 @@ def _count(wanted: ContainerResources, status: ContainerStatus | PodStatus, *, r
         return
     stated = status.resources.requests, status.allocated_resources
     for name in RESIZABLE:
-        there = [amounts[name] for amounts in stated if name in amounts]
+        stated_amounts = [amounts[name] for amounts in stated if name in amounts]
         asked = wanted.requests.get(name, wanted.limits.get(name))
-        if not there or all(each == asked for each in there):
+        if not stated_amounts or all(amount == asked for amount in stated_amounts):
             continue
         with suppress(ValueError):  # an unreadable amount is ignored
-            most = max(there if refused or asked is None else [asked, *there], key=exact)
+            most = max(stated_amounts if refused or asked is None else [asked, *stated_amounts], key=exact)
             if asked is None or exact(most) != exact(asked):
                 wanted.requests = {**wanted.requests, name: most}

@@ -41,9 +41,9 @@ def amounts(written: Mapping[str, Written]) -> dict[str, Fraction]:
         ValueError: one of them is none; the message names its resource.
     """
     read: dict[str, Fraction] = {}
-    for resource, each in written.items():
+    for resource, amount in written.items():
         try:
-            read[resource] = exact(each)
+            read[resource] = exact(amount)
         except ValueError as error:
             raise ValueError(f"{resource}: {error}") from None
     return read

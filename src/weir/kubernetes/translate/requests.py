@@ -81,19 +81,19 @@ def requested(pod: KubePod) -> Amounts:
     beside: Amounts = {}  # requests of the sidecars started before
     starting: Amounts = {}
     for container in spec.init_containers:
-        each = _of(container.resources)
+        needed = _of(container.resources)
         if _is_sidecar(container):
-            _add(beside, each)
-            _add(running, each)
+            _add(beside, needed)
+            _add(running, needed)
             _raise_to(starting, beside)
         else:
-            _add(each, beside)
-            _raise_to(starting, each)
+            _add(needed, beside)
+            _raise_to(starting, needed)
     _raise_to(running, starting)
     if spec.resources is not None:
         stated = amounts(spec.resources.requests)
         running.update(
-            (name, each) for name, each in stated.items() if name in _OF_THE_POD or name.startswith(_HUGE)
+            (name, amount) for name, amount in stated.items() if name in _OF_THE_POD or name.startswith(_HUGE)
         )
     _add(running, amounts(spec.overhead))
     return running
@@ -106,9 +106,9 @@ def in_units(exactly: Mapping[str, Fraction], devices: DeviceResources) -> dict[
         ValueError: an amount is negative or can't be counted.
     """
     return {
-        name: in_unit(name, each)
-        for name, each in sorted(exactly.items())
-        if each and not devices.names(name)
+        name: in_unit(name, amount)
+        for name, amount in sorted(exactly.items())
+        if amount and not devices.names(name)
     }
 
 
@@ -121,14 +121,14 @@ def _is_sidecar(container: Container) -> bool:
     return container.restart_policy == "Always"
 
 
-def _add(to: Amounts, more: Mapping[str, Fraction]) -> None:
-    for name, each in more.items():
-        to[name] = to.get(name, Fraction()) + each
+def _add(to: Amounts, added: Mapping[str, Fraction]) -> None:
+    for name, amount in added.items():
+        to[name] = to.get(name, Fraction()) + amount
 
 
 def _raise_to(to: Amounts, least: Mapping[str, Fraction]) -> None:
-    for name, each in least.items():
-        to[name] = max(to.get(name, Fraction()), each)
+    for name, amount in least.items():
+        to[name] = max(to.get(name, Fraction()), amount)
 
 
 def host_ports(spec: PodSpec) -> dict[str, int]:
@@ -252,9 +252,9 @@ def _kinds(
 ) -> tuple[dict[str, int], frozenset[str]]:
     """Return the devices that a pod requests by kind, and the kinds of nodes that may have them."""
     wanted = {
-        name: int(each)
-        for name, each in exactly.items()
-        if each and devices.names(name) and name not in claims.counted
+        name: int(amount)
+        for name, amount in exactly.items()
+        if amount and devices.names(name) and name not in claims.counted
     }
     wanted |= {CLAIMED_DEVICES: claims.devices} if claims.devices else {}
     provided = {CLAIMED_DEVICES} if wanted.keys() & set(claims.provided) else set()
@@ -327,9 +327,9 @@ def node_rules(spec: PodSpec) -> tuple[NodeAffinityRule, ...]:
         () if affinity.required is None else (NodeAffinityRule(terms(affinity.required.node_selector_terms)),)
     )
     likes = (
-        NodeAffinityRule(each, preferred.weight)
+        NodeAffinityRule(node_terms, preferred.weight)
         for preferred in affinity.preferred
-        if preferred.weight > 0 and (each := terms([preferred.preference]))
+        if preferred.weight > 0 and (node_terms := terms([preferred.preference]))
     )
     return (*must, *likes)
 
@@ -338,11 +338,11 @@ def tolerations(spec: PodSpec) -> tuple[Toleration, ...]:
     """Return the tolerations of a pod; one that can't be read tolerates nothing."""
     return tuple(
         dict.fromkeys(
-            Toleration(each.key, "Exists", "", _EFFECTS[each.effect])
-            if each.operator == "Exists"
-            else Toleration(each.key, "Equal", each.value, _EFFECTS[each.effect])
-            for each in spec.tolerations
-            if each.effect in _EFFECTS and each.operator in ("", "Equal", "Exists")
+            Toleration(toleration.key, "Exists", "", _EFFECTS[toleration.effect])
+            if toleration.operator == "Exists"
+            else Toleration(toleration.key, "Equal", toleration.value, _EFFECTS[toleration.effect])
+            for toleration in spec.tolerations
+            if toleration.effect in _EFFECTS and toleration.operator in ("", "Equal", "Exists")
         )
     )
 

@@ -28,9 +28,9 @@ class ResourceNames:
         added = set(names) - self._stated
         self._stated |= added
         if len(self._missing) < MISSING_MOST:
-            found = not self._missing.isdisjoint(added)
+            was_missing = not self._missing.isdisjoint(added)
             self._missing -= added
-            return found
+            return was_missing
         self._missing.clear()  # the set was full, so any new name may matter
         return bool(added)
 

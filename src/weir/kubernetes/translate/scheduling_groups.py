@@ -67,15 +67,15 @@ def reference_of(spec: PodSpec) -> GroupReference | None:
     return GroupReference(WORKLOAD, *(text[:NAME_MOST] for text in texts))
 
 
-def policy_of_pod_group(found: SchedulingGroupObject) -> GroupPolicy:
+def policy_of_pod_group(group_object: SchedulingGroupObject) -> GroupPolicy:
     """Return the policy of a `PodGroup`, in any of its versions.
 
     Raises:
         ValueError: it can't be read; the sentence says which field.
     """
-    spec, meta = found.spec, found.metadata
+    spec, meta = group_object.spec, group_object.metadata
     return GroupPolicy(
-        found.api_version,
+        group_object.api_version,
         POD_GROUP,
         meta.name,
         meta.uid,
@@ -89,23 +89,23 @@ def policy_of_pod_group(found: SchedulingGroupObject) -> GroupPolicy:
     )
 
 
-def policies_of_workload(found: SchedulingGroupObject) -> dict[str, GroupPolicy]:
+def policies_of_workload(group_object: SchedulingGroupObject) -> dict[str, GroupPolicy]:
     """Return the policies of the pod groups that a `Workload` of Kubernetes 1.35 lists, by their names.
 
     Raises:
         ValueError: they can't be read; the sentence says which field.
     """
-    meta = found.metadata
+    meta = group_object.metadata
     return {
         name: GroupPolicy(
-            found.api_version,
+            group_object.api_version,
             WORKLOAD,
             meta.name,
             meta.uid,
             meta.creation_timestamp,
             min_count=_min_count(_mapping(group, "policy"), f"spec.podGroups of {name}, policy"),
         )
-        for name, group in _groups(found.spec)
+        for name, group in _groups(group_object.spec)
     }
 
 
@@ -117,8 +117,8 @@ def _groups(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _mapping(above: Mapping[str, Any], field: str) -> Mapping[str, Any]:
-    found = above.get(field)
-    return found if isinstance(found, Mapping) else {}
+    value = above.get(field)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _text(written: object) -> str:

@@ -61,11 +61,11 @@ def selector(
     """
     if written is None:
         return None
-    found = {SelectorTerm(key, "In", (value,)) for key, value in written.match_labels.items()}
-    found |= {
-        SelectorTerm(each.key, each.operator, tuple(sorted(set(each.values))))
-        for each in written.match_expressions
+    terms = {SelectorTerm(key, "In", (value,)) for key, value in written.match_labels.items()}
+    terms |= {
+        SelectorTerm(requirement.key, requirement.operator, tuple(sorted(set(requirement.values))))
+        for requirement in written.match_expressions
     }
-    found |= {SelectorTerm(key, "In", (labels[key],)) for key in same if key in labels}
-    found |= {SelectorTerm(key, "NotIn", (labels[key],)) for key in other if key in labels}
-    return CompiledSelector(tuple(sorted(found)))
+    terms |= {SelectorTerm(key, "In", (labels[key],)) for key in same if key in labels}
+    terms |= {SelectorTerm(key, "NotIn", (labels[key],)) for key in other if key in labels}
+    return CompiledSelector(tuple(sorted(terms)))

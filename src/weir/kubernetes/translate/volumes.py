@@ -106,10 +106,10 @@ def volume_constraints(pod: KubePod, inventory: VolumeInventory) -> VolumeConstr
     claims = [(namespace, name) for name in names]
     alone, attached = exclusive_claims(claims, inventory), attached_by(claims, inventory)
     for name in names:
-        found = _reach(namespace, name, inventory)
-        if isinstance(found, str):
-            return VolumeConstraints((), found, alone, attached)
-        rules += found
+        reach = _reach(namespace, name, inventory)
+        if isinstance(reach, str):
+            return VolumeConstraints((), reach, alone, attached)
+        rules += reach
     return VolumeConstraints(tuple(dict.fromkeys(rules)), None, alone, attached)
 
 
@@ -133,16 +133,16 @@ def attached_by(claims: Iterable[tuple[str, str]], inventory: VolumeInventory) -
     return tuple(sorted((f"{ATTACHED_PREFIX}{driver}", count) for driver, count in counts.items()))
 
 
-def _driver(of: tuple[str, str], inventory: VolumeInventory) -> str:
+def _driver(claim_key: tuple[str, str], inventory: VolumeInventory) -> str:
     """Return the driver of a claim's volume, existing or still to be made; "" without one."""
-    claim = inventory.claims.get(of)
+    claim = inventory.claims.get(claim_key)
     if claim is None:
         return ""
     if claim.spec.volume_name:
         volume = inventory.volumes.get(claim.spec.volume_name)
         return "" if volume is None or volume.spec.csi is None else volume.spec.csi.driver
-    found = inventory.classes.get(claim.spec.storage_class_name or "")
-    return "" if found is None else found.provisioner
+    storage_class = inventory.classes.get(claim.spec.storage_class_name or "")
+    return "" if storage_class is None else storage_class.provisioner
 
 
 def before_bind(pod: KubePod, node: Node, inventory: VolumeInventory) -> tuple[Write, ...] | str:
@@ -151,10 +151,10 @@ def before_bind(pod: KubePod, node: Node, inventory: VolumeInventory) -> tuple[W
     taken: set[str] = set()
     namespace = pod.metadata.namespace
     for name in claims_of(pod):
-        found = _reach(namespace, name, inventory)
-        if isinstance(found, str):
-            return found
-        if not all(matches_affinity(node, rule) for rule in found):
+        reach = _reach(namespace, name, inventory)
+        if isinstance(reach, str):
+            return reach
+        if not all(matches_affinity(node, rule) for rule in reach):
             return f"the volume of claim {name} can't be reached from {node.name}"
         claim = inventory.claims[namespace, name]
         if claim.spec.volume_name:
@@ -184,11 +184,11 @@ def _reach(namespace: str, name: str, inventory: VolumeInventory) -> list[NodeAf
         return f"waits for its volume claim {name}, which is being deleted: create it again when it is gone"
     if claim.spec.volume_name:
         return _bound(claim, inventory)
-    found = inventory.classes.get(claim.spec.storage_class_name or "")
-    if found is None or found.volume_binding_mode != FIRST_POD:
+    storage_class = inventory.classes.get(claim.spec.storage_class_name or "")
+    if storage_class is None or storage_class.volume_binding_mode != FIRST_POD:
         see = f"kubectl describe pvc {name} shows the cause"
         return f"waits for its volume claim {name} to be bound: {see}"
-    return _waiting(claim, found, inventory)
+    return _waiting(claim, storage_class, inventory)
 
 
 def _bound(claim: PersistentVolumeClaim, inventory: VolumeInventory) -> list[NodeAffinityRule] | str:
@@ -203,23 +203,26 @@ def _bound(claim: PersistentVolumeClaim, inventory: VolumeInventory) -> list[Nod
 
 
 def _waiting(
-    claim: PersistentVolumeClaim, found: StorageClass, inventory: VolumeInventory
+    claim: PersistentVolumeClaim, storage_class: StorageClass, inventory: VolumeInventory
 ) -> list[NodeAffinityRule] | str:
     """Return the rules of nodes at which a claim that waits for its first pod can get a volume."""
     selected = claim.metadata.annotations.get(SELECTED_NODE)
     if selected:  # a scheduler has chosen this node before, and its volume is being made
         return [NodeAffinityRule(((NodeExpression(NODE_NAME, "In", (selected,)),),))]
-    can_be_made = found.provisioner != NO_PROVISIONER
-    if can_be_made and not found.allowed_topologies:
+    can_be_made = storage_class.provisioner != NO_PROVISIONER
+    if can_be_made and not storage_class.allowed_topologies:
         return []
     allowed = [
-        tuple(NodeExpression(each.key, "In", tuple(each.values)) for each in term.match_label_expressions)
-        for term in (found.allowed_topologies if can_be_made else ())
+        tuple(
+            NodeExpression(requirement.key, "In", tuple(requirement.values))
+            for requirement in term.match_label_expressions
+        )
+        for term in (storage_class.allowed_topologies if can_be_made else ())
     ]
     ready = _ready(claim, inventory)
     if not can_be_made and not ready:
         name = claim.metadata.name
-        return f"waits for a volume of class {found.metadata.name} that fits its claim {name}: create one"
+        return f"waits for a volume of class {storage_class.metadata.name} that fits its claim {name}: create one"
     for volume in ready:
         rules = _rules_of(volume)
         if not rules:

@@ -77,7 +77,7 @@ class UseClassifier:
     def take(
         self,
         held: Iterable[DeviceHolder],
-        found: Mapping[Pod, PodMetrics],
+        pod_metrics: Mapping[Pod, PodMetrics],
         at_s: float,
         rules: LifecyclePolicy,
         *,
@@ -92,12 +92,12 @@ class UseClassifier:
         devices: dict[Place, DeviceSighting] = {}
         windows, states, workloads = {}, {}, {}
         for name, members in pods.items():
-            uses = _uses(members, found)
-            run = (name, frozenset(each.uid for each in members))
+            uses = _uses(members, pod_metrics)
+            run = (name, frozenset(member.uid for member in members))
             window = windows[run] = self._windows.get(run) or ActivityWindow()
             kind = members[0].type
             interactive, below = kind is WorkloadType.BUILD, rules.idle_below.of(kind)
-            sample = _sample(members, found, uses, at_s)
+            sample = _sample(members, pod_metrics, uses, at_s)
             is_measured = sample.cores is not None and sample.network is not None
             if not is_measured or (interactive and not ignores_interaction):
                 sample = _without_evidence(sample, below)
@@ -112,15 +112,15 @@ class UseClassifier:
         return ClusterUse(at_s, devices, workloads)
 
 
-def _uses(members: Sequence[DeviceHolder], found: Mapping[Pod, PodMetrics]) -> list[_Use]:
+def _uses(members: Sequence[DeviceHolder], pod_metrics: Mapping[Pod, PodMetrics]) -> list[_Use]:
     """Return the measurement of each device of a workload."""
     uses = []
     for pod in members:
-        measured = found.get((pod.namespace, pod.name), _UNKNOWN).devices if pod.is_exclusive else ()
+        measured = pod_metrics.get((pod.namespace, pod.name), _UNKNOWN).devices if pod.is_exclusive else ()
         if len(measured) > len(pod.devices):
             measured = ()  # an earlier pod had this name: the series can't be told apart
-        for at, index in enumerate(pod.devices):
-            one = measured[at] if at < len(measured) else DeviceMetrics(0, "")
+        for position, index in enumerate(pod.devices):
+            one = measured[position] if position < len(measured) else DeviceMetrics(0, "")
             name = f"GPU {one.number} of {pod.name}" if one.uuid else f"a GPU of {pod.name}"
             uses.append(_Use((pod.node, index), name, one))
     return uses
@@ -137,41 +137,42 @@ def _sightings(uses: Sequence[_Use], reading: ActivityReading) -> Iterator[tuple
 
 def _sample(
     members: Sequence[DeviceHolder],
-    found: Mapping[Pod, PodMetrics],
+    pod_metrics: Mapping[Pod, PodMetrics],
     uses: Sequence[_Use],
     at_s: float,
 ) -> ActivitySample:
-    metrics = [found.get((each.namespace, each.name), _UNKNOWN) for each in members]
-    disks = [each.disk for each in metrics if each.disk is not None]
+    metrics = [pod_metrics.get((member.namespace, member.name), _UNKNOWN) for member in members]
+    disks = [measured.disk for measured in metrics if measured.disk is not None]
     return ActivitySample(
         at_s,
         tuple(DeviceUse(name, one.peak) for _, name, one in uses),
-        _sum([each.cores for each in metrics]),
+        _sum([measured.cores for measured in metrics]),
         sum(disks) if disks else None,
-        _sum([each.network for each in metrics]),
+        _sum([measured.network for measured in metrics]),
     )
 
 
 def _without_evidence(sample: ActivitySample, below: float) -> ActivitySample:
     """Return a sample in which a quiet device is no evidence: it may be quiet for want of data."""
     devices = tuple(
-        replace(each, is_evidence=each.use is not None and each.use >= below) for each in sample.devices
+        replace(device, is_evidence=device.use is not None and device.use >= below)
+        for device in sample.devices
     )
     return replace(sample, devices=devices)
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
     """Return the sum; None if one of them is unknown."""
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    measured = [value for value in values if value is not None]
+    return sum(measured) if len(measured) == len(values) else None
 
 
 def _workload_use(
     uses: Sequence[_Use], passed_s: float, reading: ActivityReading, since_s: float, cores: float | None
 ) -> MeasuredUse:
-    known = [one.use for _, _, one in uses if one.use is not None]
-    fraction = sum(known) / len(known) if known and len(known) == len(uses) else None
+    measured = [one.use for _, _, one in uses if one.use is not None]
+    fraction = sum(measured) / len(measured) if measured and len(measured) == len(uses) else None
     memory = _sum([one.memory_used for _, _, one in uses]) if uses else None
     return MeasuredUse(
-        fraction, len(known) * passed_s, sum(known) * passed_s, reading, since_s, memory, cores
+        fraction, len(measured) * passed_s, sum(measured) * passed_s, reading, since_s, memory, cores
     )

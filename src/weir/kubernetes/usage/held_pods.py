@@ -34,7 +34,7 @@ def holding_keys(state: ClusterState) -> list[str]:
 
 def held_pods(state: ClusterState, keys: Sequence[str]) -> list[DeviceHolder]:
     """Return these pods as far as they still hold devices."""
-    found = []
+    holders = []
     for key in keys:
         tracked = state.pods.by_key.get(key)
         if tracked is None or not _holds(tracked):
@@ -43,7 +43,7 @@ def held_pods(state: ClusterState, keys: Sequence[str]) -> list[DeviceHolder]:
         if gang is None or info is None or gang.reported is None:
             continue
         node = state.node_states.node(tracked.node)
-        found.append(
+        holders.append(
             DeviceHolder(
                 gang.key.namespace,
                 tracked.name,
@@ -55,7 +55,7 @@ def held_pods(state: ClusterState, keys: Sequence[str]) -> list[DeviceHolder]:
                 node is not None and not is_share(info.request) and not _is_multiplied(node.labels),
             )
         )
-    return found
+    return holders
 
 
 def _holds(tracked: TrackedPod) -> bool:

@@ -88,7 +88,9 @@ class NodeReports:
         """Process the report of a node."""
         is_first = not self.exist
         if len(self._newest) >= NODES_MAX:
-            self._newest = {name: each for name, each in self._newest.items() if self._is_fresh(each)}
+            self._newest = {
+                name: received for name, received in self._newest.items() if self._is_fresh(received)
+            }
         at_s = self._now_s()
         pods = {(pod.namespace, pod.name): _metrics(pod) for pod in report.pods}
         self._newest[node] = _Received(at_s, pods, _memory(report, at_s))
@@ -99,13 +101,13 @@ class NodeReports:
     def read(self, held: Iterable[DeviceHolder]) -> MetricsReading:
         """Return the measurements of these pods, each from its own node."""
         newest = self._newest
-        found = {}
+        metrics = {}
         for pod in held:
             received = newest.get(pod.node)
             key = pod.namespace, pod.name
             if received is not None and self._is_fresh(received) and key in received.pods:
-                found[key] = received.pods[key]
-        return MetricsReading(found, self._newest_s)
+                metrics[key] = received.pods[key]
+        return MetricsReading(metrics, self._newest_s)
 
     def memories(self) -> dict[str, NodeMemory]:
         """Return the memory of each node with watched devices or limited pods, and a fresh report."""
@@ -122,13 +124,13 @@ class NodeReports:
 
 def _metrics(pod: PodReport) -> PodMetrics:
     return PodMetrics(
-        tuple(sorted(pod.devices, key=lambda each: each.place)), pod.cores, pod.disk, pod.network
+        tuple(sorted(pod.devices, key=lambda device: device.place)), pod.cores, pod.disk, pod.network
     )
 
 
 def _memory(report: NodeReport, at_s: float) -> NodeMemory:
     used: dict[tuple[str, int], int] = {}
-    for each in report.memory:
-        key = each.uid, each.number
-        used[key] = max(used.get(key, 0), each.used)
+    for pod_memory in report.memory:
+        key = pod_memory.uid, pod_memory.number
+        used[key] = max(used.get(key, 0), pod_memory.used)
     return NodeMemory(frozenset(report.watched), used, at_s, frozenset(report.limited))

@@ -99,14 +99,14 @@ def read_pods(source: SeriesSource, settings: UsageSettings, pods: Collection[Po
         if pod in pods:
             by_pod[pod].append(_device_metrics(name, device, is_shared=len(owners[name]) > 1))
     rates = _rates(source, {namespace for namespace, _ in pods})
-    found = {
+    metrics = {
         pod: PodMetrics(
-            tuple(sorted(by_pod.get(pod, ()), key=lambda each: each.place)),
+            tuple(sorted(by_pod.get(pod, ()), key=lambda device: device.place)),
             *(rate.get(pod) for rate in rates),
         )
         for pod in pods
     }
-    return MetricsReading(found, newest_s)
+    return MetricsReading(metrics, newest_s)
 
 
 # Devices
@@ -116,7 +116,7 @@ def _devices(
     source: SeriesSource, settings: UsageSettings
 ) -> tuple[dict[tuple[Pod, str], _DeviceSeries], float | None]:
     newest_s: float | None = None
-    found: defaultdict[tuple[Pod, str], _DeviceSeries] = defaultdict(_DeviceSeries)
+    devices: defaultdict[tuple[Pod, str], _DeviceSeries] = defaultdict(_DeviceSeries)
     for metric, most in (
         (settings.activity_metric, 1.0),
         (settings.utilization_metric, 100.0),
@@ -128,9 +128,9 @@ def _devices(
             pod, name = _pod_of(labels), labels.get("UUID") or labels.get("uuid", "")
             if pod is None or not name:
                 continue
-            device = found[pod, name]
+            device = devices[pod, name]
             device.number = _number(labels.get("gpu", ""))
-            device.is_part |= any(labels.get(each) for each in _PART_LABELS)
+            device.is_part |= any(labels.get(label) for label in _PART_LABELS)
             values = [value for _, value in series.samples]
             if not all(0.0 <= value <= most * _EXCESS for value in values):
                 device.is_wrong = True
@@ -140,15 +140,15 @@ def _devices(
                 device.activity += values
             else:
                 device.utilization += [value / 100.0 for value in values]
-    return found, newest_s
+    return devices, newest_s
 
 
 def _pod_of(labels: Mapping[str, str]) -> Pod | None:
     """Return the pod of a series. The server renames the labels if its own have the same names."""
     names = ("exported_namespace", "exported_pod")
-    if not any(labels.get(each) for each in names):
+    if not any(labels.get(label) for label in names):
         names = ("namespace", "pod")
-    namespace, name = (labels.get(each, "") for each in names)
+    namespace, name = (labels.get(label, "") for label in names)
     return (namespace, name) if namespace and name else None
 
 
@@ -179,7 +179,11 @@ def _rates(source: SeriesSource, namespaces: Collection[str]) -> list[dict[Pod, 
     return [
         _by_pod(source.query(cores)),
         *(
-            _by_pod(source.query(" + ".join(_rate(f"container_{each}_bytes_total", within) for each in pair)))
+            _by_pod(
+                source.query(
+                    " + ".join(_rate(f"container_{counter}_bytes_total", within) for counter in pair)
+                )
+            )
             for pair in (("fs_reads", "fs_writes"), ("network_receive", "network_transmit"))
         ),
     ]
@@ -187,7 +191,7 @@ def _rates(source: SeriesSource, namespaces: Collection[str]) -> list[dict[Pod, 
 
 def _within(namespaces: Collection[str]) -> str:
     """Return a selector of namespaces; nothing if there are too many."""
-    named = sorted(each for each in namespaces if _NAMESPACE.fullmatch(each))
+    named = sorted(namespace for namespace in namespaces if _NAMESPACE.fullmatch(namespace))
     return f'namespace=~"{"|".join(named)}",' if 0 < len(named) <= NAMESPACES_MAX else ""
 
 
@@ -195,9 +199,9 @@ def _rate(metric: str, selector: str) -> str:
     return f"sum by (namespace, pod) (rate({metric}{{{selector}}}[{WINDOW_S}s]))"
 
 
-def _by_pod(found: Sequence[Series]) -> dict[Pod, float]:
+def _by_pod(results: Sequence[Series]) -> dict[Pod, float]:
     rates = {}
-    for series in found:
+    for series in results:
         pod = _pod_of(series.labels)
         value = series.samples[-1][1]
         if pod is not None and value >= 0:

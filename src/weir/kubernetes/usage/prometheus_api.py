@@ -112,13 +112,13 @@ def _series(body: bytes, status: int) -> list[Series]:
         raise PrometheusFailed(f"it answers {status}{why}")
     if len(answer.data.result) > SERIES_MAX:
         raise PrometheusFailed(f"it answers with more than {SERIES_MAX} series")
-    found = []
-    for each in answer.data.result:
-        values = each.values if each.value is None else [each.value]
+    series = []
+    for result in answer.data.result:
+        values = result.values if result.value is None else [result.value]
         samples = [sample for at_s, text in values if (sample := _sample(at_s, text)) is not None]
-        if samples and len(each.metric) <= LABELS_MAX:
-            found.append(Series(each.metric, samples))
-    return found
+        if samples and len(result.metric) <= LABELS_MAX:
+            series.append(Series(result.metric, samples))
+    return series
 
 
 def _sample(at_s: float, text: str) -> tuple[float, float] | None:

@@ -107,16 +107,16 @@ class UsageReader:
     def look(self, settings: UsageSettings) -> None:
         """Check once."""
         held = self._held()
-        found = _NOTHING
+        reading = _NOTHING
         try:
-            found = self._read(settings, held)
+            reading = self._read(settings, held)
         except PrometheusFailed as error:
             self._fail(str(error))
         else:
             self._failures = 0
             self.read_s = self._clock()
-            self._set_trouble(self._gap(found, held) if settings.url else _report_gap(found, held))
-        pods = {} if self.trouble is not None else found.pods
+            self._set_trouble(self._gap(reading, held) if settings.url else _report_gap(reading, held))
+        pods = {} if self.trouble is not None else reading.pods
         use = self._classifier.take(
             held,
             pods,
@@ -150,19 +150,19 @@ class UsageReader:
         api = self._connected(settings.url)
         try:
             source: SeriesSource = api
-            return read_pods(source, settings, {(each.namespace, each.name) for each in held})
+            return read_pods(source, settings, {(holder.namespace, holder.name) for holder in held})
         finally:
             api.close()
 
-    def _gap(self, found: MetricsReading, held: list[DeviceHolder]) -> str | None:
+    def _gap(self, reading: MetricsReading, held: list[DeviceHolder]) -> str | None:
         """Return why an answer says nothing of devices; None if it does."""
         now_s = time.monotonic()
-        if found.newest_s is not None and (self._newest_s is None or found.newest_s > self._newest_s):
+        if reading.newest_s is not None and (self._newest_s is None or reading.newest_s > self._newest_s):
             self._newer_at_s = now_s
-        self._newest_s = found.newest_s
-        if found.newest_s is not None and now_s - self._newer_at_s > STALE_AFTER_S:
+        self._newest_s = reading.newest_s
+        if reading.newest_s is not None and now_s - self._newer_at_s > STALE_AFTER_S:
             return STUCK
-        if held and not any(each.devices for each in found.pods.values()):
+        if held and not any(metrics.devices for metrics in reading.pods.values()):
             return NO_DEVICES
         return None
 
@@ -179,6 +179,6 @@ class UsageReader:
         self.trouble = why
 
 
-def _report_gap(found: MetricsReading, held: list[DeviceHolder]) -> str | None:
+def _report_gap(reading: MetricsReading, held: list[DeviceHolder]) -> str | None:
     """Return why the reports of nodes say nothing of devices; None if they do."""
-    return NO_REPORTS if held and not found.pods else None
+    return NO_REPORTS if held and not reading.pods else None

@@ -60,7 +60,7 @@ class QueueFinalizers:
             if wanted == has:
                 self._asked.pop(key, None)
                 continue
-            others = [each for each in metadata.finalizers if each != FINALIZER]
+            others = [finalizer for finalizer in metadata.finalizers if finalizer != FINALIZER]
             finalizers = [*others, FINALIZER] if wanted else others
             version, asked_for, asked_s = self._asked.get(key, ("", [], 0.0))
             if (version, asked_for) == (metadata.resource_version, finalizers) and now_s < asked_s + AGAIN_S:
@@ -103,7 +103,7 @@ def queues_used(quota_objects: QuotaObjects, users: Iterable[str]) -> set[Key]:
 
 def leaving_messages(quota_objects: QuotaObjects, users: Mapping[str, Iterable[Gang]]) -> dict[Key, str]:
     """Return a sentence for each queue that is being deleted, with the workloads that keep it."""
-    found: dict[Key, str] = {}
+    messages: dict[Key, str] = {}
     parents = {queue.name: queue.parent for queue in quota_objects.tree.queues}
     for key, metadata in quota_objects.metadata.items():
         kind, name = key
@@ -112,21 +112,21 @@ def leaving_messages(quota_objects: QuotaObjects, users: Mapping[str, Iterable[G
         if kind == "Project":
             keeps = sorted(map(_owner, users.get(name, ())))
             end = "has ended" if len(keeps) == 1 else "have ended"
-            found[key] = _reason_to_keep(metadata, keeps, f"{end}, and takes no new work")
+            messages[key] = _reason_to_keep(metadata, keeps, f"{end}, and takes no new work")
         else:
-            below = sorted(each for each in users if name in _above(each, parents))
+            below = sorted(queue_name for queue_name in users if name in _above(queue_name, parents))
             end = "has" if len(below) == 1 else "have"
-            found[key] = _reason_to_keep(metadata, below, f"{end} no work or another department")
-    return found
+            messages[key] = _reason_to_keep(metadata, below, f"{end} no work or another department")
+    return messages
 
 
 def _above(name: str, parents: Mapping[str, str | None]) -> list[str]:
-    found: list[str] = []
-    at = parents.get(name)
-    while at is not None and at not in found:
-        found.append(at)
-        at = parents.get(at)
-    return found
+    ancestors: list[str] = []
+    ancestor = parents.get(name)
+    while ancestor is not None and ancestor not in ancestors:
+        ancestors.append(ancestor)
+        ancestor = parents.get(ancestor)
+    return ancestors
 
 
 def _owner(gang: Gang) -> str:
@@ -138,7 +138,7 @@ def _owner(gang: Gang) -> str:
 
 def _reason_to_keep(metadata: FinalizedMetadata, names: list[str], until: str) -> str:
     if not names:
-        others = ", ".join(each for each in metadata.finalizers if each != FINALIZER)
+        others = ", ".join(finalizer for finalizer in metadata.finalizers if finalizer != FINALIZER)
         return (
             f"It is being deleted. It stays until its finalizer {others} is removed."
             if others

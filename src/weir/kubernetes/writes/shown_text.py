@@ -8,4 +8,4 @@ def shown(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)

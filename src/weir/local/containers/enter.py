@@ -53,7 +53,7 @@ def environment_of(pid: int) -> dict[str, str]:
     """
     with open(f"/proc/{pid}/environ", "rb") as file:
         text = file.read().decode("utf-8", "surrogateescape")
-    return dict(each.split("=", 1) for each in text.split("\0") if "=" in each)
+    return dict(variable.split("=", 1) for variable in text.split("\0") if "=" in variable)
 
 
 def run(pid: int, command: Sequence[str]) -> int:
@@ -99,9 +99,9 @@ def inside(
     child = os.fork()  # the kernel refuses a change of user namespace with threads
     if child == 0:
         os._exit(_in_namespaces(spaces, directory, errors_there, lambda: act(environment), program))
-    for each in (*(space for space, _ in spaces), directory, errors_there):
-        if each is not None:
-            os.close(each)
+    for fd in (*(space for space, _ in spaces), directory, errors_there):
+        if fd is not None:
+            os.close(fd)
     return _code_of(child, errors, say)
 
 
@@ -135,10 +135,10 @@ def _in_namespaces(
     code = _NOT_RUNNABLE
     try:
         os.fchdir(directory)
-        for each in opened:
-            if each > 2:
+        for fd in opened:
+            if fd > 2:
                 with suppress(OSError):  # the descriptor of the listing is closed by now
-                    os.close(each)
+                    os.close(fd)
         if errors is not None:
             os.setsid()
         act()
@@ -162,15 +162,15 @@ def _pass_on(child: int, errors: int, say: Callable[[str], None]) -> None:
             ready, _, _ = select.select([errors, ended], [], [])
             if errors not in ready:
                 break
-            more = os.read(errors, _LINE_BYTES_MOST)
-            if not more:
+            data = os.read(errors, _LINE_BYTES_MOST)
+            if not data:
                 break
-            *lines, line = (line + more[:left]).split(b"\n")
-            left -= len(more[:left])
+            *lines, line = (line + data[:left]).split(b"\n")
+            left -= len(data[:left])
             if len(line) > _LINE_BYTES_MOST:
                 lines, line = [*lines, line], b""
-            for each in lines:
-                say(each.decode(errors="replace").rstrip("\r"))
+            for whole_line in lines:
+                say(whole_line.decode(errors="replace").rstrip("\r"))
         os.close(ended)
     os.close(errors)
     if line:

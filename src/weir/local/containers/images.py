@@ -49,9 +49,13 @@ def ensure(podman: Sequence[str], image: str, pull: str, store: str) -> str:
     lock = os.open(f"{store}/pull.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)  # pods of a gang need the same image: one pulls it
-        here = _name_of(store, archive) if archive else image
-        if pull != "always" and here and _is_there(podman, here, must_know=pull == "never" and not archive):
-            return here
+        local_name = _name_of(store, archive) if archive else image
+        if (
+            pull != "always"
+            and local_name
+            and _is_there(podman, local_name, must_know=pull == "never" and not archive)
+        ):
+            return local_name
         if pull == "never" and not archive:
             raise ImageNotAvailable(
                 f"the image {image} isn't on this machine, and --pull never forbids fetching it"
@@ -112,10 +116,10 @@ def _state_of(image: str) -> str:
     if not image.startswith(ARCHIVES):
         return ""
     try:
-        found = os.stat(image.partition(":")[2])
+        status = os.stat(image.partition(":")[2])
     except OSError as failure:
         raise ImageNotAvailable(f"the image {image} can't be read: {failure.strerror}") from None
-    state = (image, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    state = (image, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     return hashlib.sha256(repr(state).encode()).hexdigest()
 
 

@@ -19,7 +19,7 @@ SPEC = "WEIR_CONTAINER"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Directories of the runtime and its programs."""
 _PROXIES = tuple(
-    name for each in ("http", "https", "no") for name in (f"{each}_proxy", f"{each.upper()}_PROXY")
+    name for scheme in ("http", "https", "no") for name in (f"{scheme}_proxy", f"{scheme.upper()}_PROXY")
 )
 _OF_THE_HOST = ("TZ", *_PROXIES)
 """Variables of the machine that hold in a container too."""

@@ -124,7 +124,7 @@ def _storage(root: str, images_from: str = "") -> list[str]:
 
 
 def _options(container: ContainerStart, place: str) -> list[str]:
-    init = next((each for each in INIT_PROGRAMS if os.path.exists(each)), None)
+    init = next((program for program in INIT_PROGRAMS if os.path.exists(program)), None)
     directory = _mounted(container.directory)
     shared = dict.fromkeys((*container.shared, *([directory] if directory else [])))
     written = [f"{name}={value}" for name, value in container.written.items()]
@@ -138,10 +138,10 @@ def _options(container: ContainerStart, place: str) -> list[str]:
         *(() if os.path.isdir(_QUEUES) else ("--mount", f"type=tmpfs,dst={_QUEUES}")),
         *(("--init", "--init-path", init) if init else ()),
         *(("--workdir", directory) if directory else ()),
-        *(word for each in shared for word in ("--mount", f"type=bind,src={_plain(each)},dst={each}")),
+        *(word for path in shared for word in ("--mount", f"type=bind,src={_plain(path)},dst={path}")),
         *("--mount", f"type=tmpfs,dst={_plain(place)},notmpcopyup,ro"),
-        *(word for each in container.devices for word in ("--device", each)),
-        *(word for each in (*passed, *written) for word in ("--env", each)),
+        *(word for device in container.devices for word in ("--device", device)),
+        *(word for variable in (*passed, *written) for word in ("--env", variable)),
         "--",
     ]
 
@@ -149,7 +149,7 @@ def _options(container: ContainerStart, place: str) -> list[str]:
 def _mounted(directory: str) -> str:
     """Return the working directory as the container gets it; empty for one that belongs to the image."""
     real = os.path.realpath(directory)
-    return "" if real == "/" or any(f"{real}/".startswith(f"{each}/") for each in _OF_THE_IMAGE) else real
+    return "" if real == "/" or any(f"{real}/".startswith(f"{prefix}/") for prefix in _OF_THE_IMAGE) else real
 
 
 def _plain(path: str) -> str:
@@ -167,8 +167,8 @@ def _plain(path: str) -> str:
 
 def _own_variables(account: pwd.struct_passwd, place: str) -> dict[str, str]:
     """Return the variables of Podman itself."""
-    logins = [each.format(uid=account.pw_uid, home=account.pw_dir) for each in _LOGINS]
-    login = next((each for each in logins if os.path.exists(each)), None)
+    logins = [pattern.format(uid=account.pw_uid, home=account.pw_dir) for pattern in _LOGINS]
+    login = next((path for path in logins if os.path.exists(path)), None)
     return {
         "HOME": account.pw_dir,
         "USER": account.pw_name,

@@ -56,8 +56,8 @@ class DiskReserve:
 
     def _free(self) -> int:
         """Return the bytes of the disk that are free to this user."""
-        there = os.statvfs(self._path.parent)
-        return there.f_bavail * there.f_frsize
+        file_system = os.statvfs(self._path.parent)
+        return file_system.f_bavail * file_system.f_frsize
 
     def release(self) -> bool:
         """Give the space back to the disk; False if there was none."""

@@ -139,8 +139,8 @@ def _content(fd: int, name: str, most: int) -> bytes | UnreadableFile:
     """Return the content of a file, if it has at most `most` bytes, and close it."""
     try:
         text = b""
-        while len(text) <= most and (more := os.read(fd, most + 1 - len(text))):
-            text += more
+        while len(text) <= most and (block := os.read(fd, most + 1 - len(text))):
+            text += block
     except OSError as failure:
         return _unreadable(name, failure)
     finally:
@@ -202,34 +202,40 @@ def _open(directory: str, name: str, flags: int) -> int | UnreadableFile | None:
 
 
 def _below(root: str, path: str, flags: int, mode: int) -> int:
-    at = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    directory_fd = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        return _openat2(at, path, flags, mode) if _HAS_OPENAT2 else _step_by_step(at, path, flags, mode)
+        return (
+            _openat2(directory_fd, path, flags, mode)
+            if _HAS_OPENAT2
+            else _step_by_step(directory_fd, path, flags, mode)
+        )
     finally:
-        os.close(at)
+        os.close(directory_fd)
 
 
-def _openat2(at: int, path: str, flags: int, mode: int) -> int:
+def _openat2(directory_fd: int, path: str, flags: int, mode: int) -> int:
     how = _OpenHow(flags, mode, _RESOLVE)
-    fd: int = _syscall(_OPENAT2, at, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+    fd: int = _syscall(_OPENAT2, directory_fd, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
     if fd < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), path)
     return fd
 
 
-def _step_by_step(at: int, path: str, flags: int, mode: int) -> int:
+def _step_by_step(directory_fd: int, path: str, flags: int, mode: int) -> int:
     """Open without openat2: directory by directory."""
-    device = os.fstat(at).st_dev
+    device = os.fstat(directory_fd).st_dev
     *above, last = path.split("/")
     opened: list[int] = []
     try:
         for name in above:
-            at = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
-            opened.append(at)
-            if os.fstat(at).st_dev != device:
+            directory_fd = os.open(
+                name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory_fd
+            )
+            opened.append(directory_fd)
+            if os.fstat(directory_fd).st_dev != device:
                 raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
-        return os.open(last, flags | os.O_NOFOLLOW, mode, dir_fd=at)
+        return os.open(last, flags | os.O_NOFOLLOW, mode, dir_fd=directory_fd)
     finally:
         for fd in opened:
             os.close(fd)

@@ -47,8 +47,8 @@ def read(path: str) -> dict[str, dict[str, object]]:
     with os.fdopen(descriptor, "rb") as file:
         text = file.read(_FILE_BYTES_MOST)
     try:
-        found = json.loads(text)
-        return {str(name): dict(secret) for name, secret in found.items()}
+        secrets = json.loads(text)
+        return {str(name): dict(secret) for name, secret in secrets.items()}
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise SecretFileDamaged(22, f"{path} is damaged: set the project's secrets again") from None
 
@@ -60,10 +60,10 @@ def values(path: str, names: Mapping[str, str]) -> dict[str, str]:
         SecretNotSet: one isn't set.
         OSError: the file can't be read.
     """
-    found = read(path)
+    secrets = read(path)
     wanted = {}
     for variable, name in names.items():
-        value = found.get(name, {}).get("value")
+        value = secrets.get(name, {}).get("value")
         if not isinstance(value, str):
             raise SecretNotSet(f"its secret {name} isn't set")
         wanted[variable] = value

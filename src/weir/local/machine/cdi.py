@@ -33,10 +33,10 @@ class DeviceSpecifications:
         """Return the names of GPUs; a file that can't be read has none."""
         files = self._files()
         if files != self._state:
-            found: list[str] = []
+            names: list[str] = []
             for path, _, _ in files:
-                found += _names(path)
-            self._names, self._state = frozenset(found[:_NAMES_MOST]), files
+                names += _names(path)
+            self._names, self._state = frozenset(names[:_NAMES_MOST]), files
         return self._names
 
     def of(self, devices: Sequence[Device], *, virtual: bool) -> list[str]:
@@ -46,10 +46,10 @@ class DeviceSpecifications:
             DevicesNotOffered: no specification names one.
         """
         names = self.names()
-        found = []
+        cdi_names = []
         for device in devices:
             candidates = [device.uuid] if virtual or device.parent is not None else _candidates(device)
-            name = next((each for each in candidates if each in names), None)
+            name = next((candidate for candidate in candidates if candidate in names), None)
             if name is None and virtual:
                 continue
             if name is None:
@@ -58,11 +58,11 @@ class DeviceSpecifications:
                     f"GPU {device.index} is in no CDI specification of {where}: an administrator makes one "
                     f"with `{HOW}`"
                 )
-            found.append(f"{KIND}={name}")
-        return found
+            cdi_names.append(f"{KIND}={name}")
+        return cdi_names
 
     def _files(self) -> list[tuple[str, int, int]]:
-        found = []
+        files = []
         for directory in self._directories:
             try:
                 names = sorted(os.listdir(directory))
@@ -74,8 +74,8 @@ class DeviceSpecifications:
                         status = os.stat(f"{directory}/{name}")
                     except OSError:
                         continue
-                    found.append((f"{directory}/{name}", status.st_mtime_ns, status.st_size))
-        return found[:_FILES_MOST]
+                    files.append((f"{directory}/{name}", status.st_mtime_ns, status.st_size))
+        return files[:_FILES_MOST]
 
 
 def _candidates(device: Device) -> list[str]:
@@ -99,7 +99,7 @@ def _names(path: str) -> list[str]:
         return []
     if not isinstance(spec, dict) or spec.get("kind") != KIND or not isinstance(spec.get("devices"), list):
         return []
-    names = [each.get("name") for each in spec["devices"] if isinstance(each, dict)]
+    names = [device.get("name") for device in spec["devices"] if isinstance(device, dict)]
     texts = [str(name) for name in names if isinstance(name, str) or _is_index(name)]
     return [text for text in texts if 0 < len(text) <= _NAME_MOST]
 

@@ -63,22 +63,24 @@ class Nvml:
 
         A MIG device counts as its instances.
         """
-        found: list[Device] = []
+        devices: list[Device] = []
         allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
         names = None if allowed is None else [name.strip() for name in allowed.split(",")]
-        for at in range(self._nvml.nvmlDeviceGetCount()):
-            handle = self._nvml.nvmlDeviceGetHandleByIndex(at)
+        for index in range(self._nvml.nvmlDeviceGetCount()):
+            handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
             parts = self._parts(handle)
             for part in parts or [handle]:
                 uuid = _text(self._nvml.nvmlDeviceGetUUID(part))
-                name = uuid if parts else str(at)
+                name = uuid if parts else str(index)
                 if names is not None and name not in names and uuid not in names:
                     continue
                 memory = int(self._nvml.nvmlDeviceGetMemoryInfo(part).total)
                 model = _text(self._nvml.nvmlDeviceGetName(part))
-                self._handles[len(found)], self._boards[len(found)] = part, handle
-                found.append(Device(len(found), name, uuid, model, memory, at, at if parts else None))
-        return tuple(found)
+                self._handles[len(devices)], self._boards[len(devices)] = part, handle
+                devices.append(
+                    Device(len(devices), name, uuid, model, memory, index, index if parts else None)
+                )
+        return tuple(devices)
 
     def faults(self) -> dict[int, str]:
         """Return the fault of each device that can't be trusted; an instance has its GPU's faults."""
@@ -99,7 +101,7 @@ class Nvml:
         """
         whole = [device for device in devices if device.parent is None]
         near = _sets(whole, self._are_linked) + _sets(whole, self._are_near)
-        return tuple(dict.fromkeys(found for found in near if 1 < len(found) < len(devices)))
+        return tuple(dict.fromkeys(indices for indices in near if 1 < len(indices) < len(devices)))
 
     def doing(self) -> list[DeviceActivity]:
         """Return the activity of every device."""
@@ -120,12 +122,12 @@ class Nvml:
             return None
         with suppress(nvml.NVMLError):  # data centre GPUs may have no graphics processes
             processes += nvml.nvmlDeviceGetGraphicsRunningProcesses(handle)
-        found: dict[int, int] = {}
+        memory: dict[int, int] = {}
         for process in processes:
             if process.usedGpuMemory is None:
                 return None
-            found[process.pid] = max(found.get(process.pid, 0), int(process.usedGpuMemory))
-        return found
+            memory[process.pid] = max(memory.get(process.pid, 0), int(process.usedGpuMemory))
+        return memory
 
     def _doing(self, index: int, handle: Any) -> DeviceActivity:
         nvml, use, used = self._nvml, None, None
@@ -174,9 +176,9 @@ class Nvml:
         except nvml.NVMLError:
             return []
         parts = []
-        for at in range(most):
+        for index in range(most):
             with suppress(nvml.NVMLError):
-                parts.append(nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, at))
+                parts.append(nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))
         return parts
 
     def _are_linked(self, first: Device, other: Device) -> bool:
@@ -214,12 +216,12 @@ def nvml_driver() -> Nvml | None:
 
 def virtual_gpus(count: int, memory: int = _VIRTUAL_MEMORY) -> tuple[Device, ...]:
     """Return virtual GPUs, for trying Weir out."""
-    return tuple(Device(at, str(at), f"virtual-{at}", "virtual", memory) for at in range(count))
+    return tuple(Device(index, str(index), f"virtual-{index}", "virtual", memory) for index in range(count))
 
 
 def _sets(devices: list[Device], are_close: Any) -> list[tuple[int, ...]]:
     """Group the devices that are close to one another, directly or through others."""
-    found: list[tuple[int, ...]] = []
+    sets: list[tuple[int, ...]] = []
     left = list(devices)
     while left:
         near = [left.pop(0)]
@@ -227,8 +229,8 @@ def _sets(devices: list[Device], are_close: Any) -> list[tuple[int, ...]]:
             close = [other for other in left if are_close(one, other)]
             left = [other for other in left if other not in close]
             near += close
-        found.append(tuple(sorted(device.index for device in near)))
-    return found
+        sets.append(tuple(sorted(device.index for device in near)))
+    return sets
 
 
 def _text(text: str | bytes) -> str:

@@ -67,10 +67,10 @@ def user_environment(user: str, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that a login of a user would set, and those of the machine that all have."""
     shared = {name: value for name, value in inherited.items() if name not in _OF_ONE_USER}
     try:
-        found = pwd.getpwnam(user)
+        account = pwd.getpwnam(user)
     except KeyError:
         return shared  # the node process refuses to start a pod as this user
-    own = {"HOME": found.pw_dir, "USER": user, "LOGNAME": user, "SHELL": found.pw_shell or "/bin/sh"}
+    own = {"HOME": account.pw_dir, "USER": user, "LOGNAME": user, "SHELL": account.pw_shell or "/bin/sh"}
     return {**shared, **own}
 
 

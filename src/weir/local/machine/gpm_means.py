@@ -36,14 +36,14 @@ class GpmMeans:
             self._free(last)
 
     def _is_supported(self, index: int, handle: Any) -> bool:
-        found = self._supported.get(index)
-        if found is None:
-            found = False
+        is_supported = self._supported.get(index)
+        if is_supported is None:
+            is_supported = False
             # Older versions of the library don't have the call
             with suppress(self._nvml.NVMLError, AttributeError):
-                found = bool(self._nvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice)
-            self._supported[index] = found
-        return found
+                is_supported = bool(self._nvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice)
+            self._supported[index] = is_supported
+        return is_supported
 
     def _between(self, first: Any, last: Any) -> float | None:
         nvml = self._nvml

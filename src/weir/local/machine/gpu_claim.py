@@ -26,13 +26,13 @@ class GpuClaim:
         """
         self._sockets: list[socket.socket] = []
         try:
-            for at, uuid in enumerate(uuids):
-                self._claim(at, uuid)
+            for index, uuid in enumerate(uuids):
+                self._claim(index, uuid)
         except BaseException:
             self.release()
             raise
 
-    def _claim(self, at: int, uuid: str) -> None:
+    def _claim(self, index: int, uuid: str) -> None:
         name = f"{_NAME}{uuid}"
         claimed = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._sockets.append(claimed)
@@ -41,7 +41,7 @@ class GpuClaim:
             claimed.listen(128)
         except OSError:
             raise StateDirInUse(
-                f"GPU {at} of this machine is in another pool ({_holder(name)}): use that one, "
+                f"GPU {index} of this machine is in another pool ({_holder(name)}): use that one, "
                 "stop it first, or name other GPUs in CUDA_VISIBLE_DEVICES"
             ) from None
 

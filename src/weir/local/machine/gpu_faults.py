@@ -39,13 +39,13 @@ class FaultWatch:
     def faults(self) -> dict[int, str]:
         """Return the fault of each GPU that can't be trusted."""
         self._read_events()
-        found = {}
+        faults = {}
         for index, handle in self._handles.items():
             if fault := self._fault(handle):
-                found[index] = fault
+                faults[index] = fault
             elif index in self._xids:
-                found[index] = f"{_XIDS[self._xids[index]]} (Xid {self._xids[index]})"
-        return found
+                faults[index] = f"{_XIDS[self._xids[index]]} (Xid {self._xids[index]})"
+        return faults
 
     def _fault(self, handle: Any) -> str:
         nvml = self._nvml

@@ -51,10 +51,10 @@ class Machine:
         """Return the devices that a pod with this request sees, of those it holds."""
         if not devices:
             return VisibleDevices()
-        memory = min(self.devices[at].memory for at in devices)
+        memory = min(self.devices[index].memory for index in devices)
         return VisibleDevices(
             devices,
-            tuple(self.devices[at].name for at in devices),
+            tuple(self.devices[index].name for index in devices),
             request.share_on(memory) if request.gpu_memory else min(request.share_milli, WHOLE_MILLI),
             request.memory_on(memory),
         )

@@ -41,20 +41,18 @@ def find_account(name: str, rules: AccountRules) -> Account:
         AccountRefused: there is none, or the rules forbid it.
     """
     try:
-        found = pwd.getpwnam(name)
-        groups = tuple(os.getgrouplist(found.pw_name, found.pw_gid))
+        user = pwd.getpwnam(name)
+        groups = tuple(os.getgrouplist(user.pw_name, user.pw_gid))
     except (KeyError, OSError):
         raise AccountRefused(f"this machine has no user {name}") from None
-    if found.pw_uid < rules.uid_min or found.pw_uid in (rules.server_uid, *_OVERFLOW_UIDS):
-        kind = "is of the system" if found.pw_uid != rules.server_uid else "runs the pool itself"
-        raise AccountRefused(
-            f"the user {name} ({found.pw_uid}) {kind}, and pods run as users of people alone"
-        )
+    if user.pw_uid < rules.uid_min or user.pw_uid in (rules.server_uid, *_OVERFLOW_UIDS):
+        kind = "is of the system" if user.pw_uid != rules.server_uid else "runs the pool itself"
+        raise AccountRefused(f"the user {name} ({user.pw_uid}) {kind}, and pods run as users of people alone")
     if rules.group and _group(rules.group) not in groups:
         raise AccountRefused(f"the user {name} isn't in the group {rules.group}, whose users may run pods")
     if 0 in groups:
         raise AccountRefused(f"the user {name} is in the group root, and pods have no rights of root")
-    return Account(found.pw_name, found.pw_uid, found.pw_gid, groups)
+    return Account(user.pw_name, user.pw_uid, user.pw_gid, groups)
 
 
 def become(account: Account, rules: AccountRules) -> None:

@@ -37,7 +37,7 @@ class DeviceRules:
     """Rules for the GPUs of this machine. `files`: the device files of each GPU, in the order of the GPUs."""
 
     def __init__(self, files: Sequence[Sequence[str]]) -> None:
-        self._files = tuple(tuple(each) for each in files)
+        self._files = tuple(tuple(paths) for paths in files)
 
     def means(self, groups: Cgroups) -> str:
         """Return the means of the kernel that holds GPUs apart here; empty if there is none or no GPU."""
@@ -57,13 +57,15 @@ class DeviceRules:
 
     def denied(self, devices: Sequence[int]) -> list[DeviceNumber]:
         """Return the devices that a pod with these GPUs may not open."""
-        own = {number for at in devices if at < len(self._files) for number in _numbers(self._files[at])}
-        others = {number for each in self._files for number in _numbers(each)}
+        own = {
+            number for index in devices if index < len(self._files) for number in _numbers(self._files[index])
+        }
+        others = {number for paths in self._files for number in _numbers(paths)}
         return sorted(others - own)
 
     def files(self, denied: Sequence[DeviceNumber]) -> list[str]:
         """Return the device files with these numbers."""
-        every = {os.path.realpath(path) for each in self._files for path in each}
+        every = {os.path.realpath(path) for paths in self._files for path in paths}
         return sorted(path for path in every if set(_numbers([path])) & set(denied))
 
 
@@ -81,13 +83,13 @@ def deny(group: str, denied: Sequence[DeviceNumber], *, unified: bool) -> None:
 
 
 def _numbers(files: Sequence[str]) -> list[DeviceNumber]:
-    found = []
+    numbers = []
     for path in files:
         with suppress(OSError):
             status = os.stat(path)
             if stat.S_ISCHR(status.st_mode):
-                found.append((os.major(status.st_rdev), os.minor(status.st_rdev)))
-    return found
+                numbers.append((os.major(status.st_rdev), os.minor(status.st_rdev)))
+    return numbers
 
 
 def _program(denied: Sequence[DeviceNumber]) -> bytes:
@@ -95,10 +97,10 @@ def _program(denied: Sequence[DeviceNumber]) -> bytes:
     most = 2 * len(denied)
     checks = [
         line
-        for at, (major, minor) in enumerate(denied)
+        for index, (major, minor) in enumerate(denied)
         for line in (
             _line(_IF_OTHER, 3, skip=1, value=major),
-            _line(_IF_EQUAL, 4, skip=most - 2 * at, value=minor),  # to the last two lines
+            _line(_IF_EQUAL, 4, skip=most - 2 * index, value=minor),  # to the last two lines
         )
     ]
     lines = [

@@ -19,38 +19,38 @@ def nvidia_gpus() -> list[tuple[str, list[str]]]:
         return []
     except Exception:  # noqa: BLE001 - NVMLError exists only with the library
         return []
-    found: list[tuple[str, list[str]]] = []
-    for at in range(nvml.nvmlDeviceGetCount()):
-        board = nvml.nvmlDeviceGetHandleByIndex(at)
+    gpus: list[tuple[str, list[str]]] = []
+    for index in range(nvml.nvmlDeviceGetCount()):
+        board = nvml.nvmlDeviceGetHandleByIndex(index)
         minor = nvml.nvmlDeviceGetMinorNumber(board)
         files = [f"/dev/nvidia{minor}", *_render_files(str(nvml.nvmlDeviceGetPciInfo(board).busId))]
-        instances = [("", [*files, *_access_files(minor, *each)]) for each in _instances(nvml, board)]
+        instances = [("", [*files, *_access_files(minor, *numbers)]) for numbers in _instances(nvml, board)]
         uuid = nvml.nvmlDeviceGetUUID(board)
-        found += instances or [(uuid if isinstance(uuid, str) else uuid.decode(), files)]
-    return found
+        gpus += instances or [(uuid if isinstance(uuid, str) else uuid.decode(), files)]
+    return gpus
 
 
 def _instances(nvml: Any, board: Any) -> list[tuple[int, int]]:
     """Return the numbers of the GPU and compute instances of a GPU in MIG mode."""
-    found = []
+    instances = []
     with suppress(Exception):  # a GPU without MIG refuses these calls with various errors
-        for at in range(nvml.nvmlDeviceGetMaxMigDeviceCount(board)):
+        for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(board)):
             with suppress(Exception):
-                part = nvml.nvmlDeviceGetMigDeviceHandleByIndex(board, at)
-                found.append(
+                part = nvml.nvmlDeviceGetMigDeviceHandleByIndex(board, index)
+                instances.append(
                     (nvml.nvmlDeviceGetGpuInstanceId(part), nvml.nvmlDeviceGetComputeInstanceId(part))
                 )
-    return found
+    return instances
 
 
 def _access_files(minor: int, instance: int, compute: int) -> list[str]:
     """Return the files that open a MIG instance, which the driver lists below /proc."""
     above = f"/proc/driver/nvidia/capabilities/gpu{minor}/mig/gi{instance}"
-    found = []
+    files = []
     for path in (f"{above}/access", f"{above}/ci{compute}/access"):
         with suppress(OSError, ValueError, IndexError), open(path, encoding="ascii") as file:
-            found.append(f"/dev/nvidia-caps/nvidia-cap{int(file.readline().split(':')[1])}")
-    return found
+            files.append(f"/dev/nvidia-caps/nvidia-cap{int(file.readline().split(':')[1])}")
+    return files
 
 
 def _render_files(bus: str) -> list[str]:

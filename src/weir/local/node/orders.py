@@ -120,7 +120,7 @@ def _record(make: Callable[..., Any], *readers: Reader) -> Reader:
     def read(value: object) -> Any:
         if not isinstance(value, list) or len(value) != len(readers):
             raise InvalidOrder(f"{len(readers)} values are needed")
-        return make(*(read(each) for read, each in zip(readers, value, strict=True)))
+        return make(*(read(part) for read, part in zip(readers, value, strict=True)))
 
     return read
 

@@ -46,8 +46,8 @@ class NodeProcess:
         signal.set_wakeup_fd(ends, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler, so that the signal wakes the poll
         poll = select.poll()
-        for each in (self._starts.fileno(), self._calls.fileno(), ended):
-            poll.register(each, select.POLLIN)
+        for watched in (self._starts.fileno(), self._calls.fileno(), ended):
+            poll.register(watched, select.POLLIN)
         while True:
             for fd, _ in poll.poll():
                 if fd == ended:
@@ -186,7 +186,7 @@ class NodeProcess:
             raise InvalidOrder("only a process of a start's own user can join it")
         pid = _pid_of(fds[0])
         groups = [Cgroup(*words) for words in self._site.groups.all_of_pod(order.name)]
-        owners = {_uid_of(each) for group in groups for each in group.processes()}
+        owners = {_uid_of(process) for group in groups for process in group.processes()}
         owner = _uid_of(pid)
         if owner < 0 or owners != {owner}:
             raise InvalidOrder(f"process {pid} doesn't belong to the user of {order.name}")

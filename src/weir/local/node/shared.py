@@ -78,7 +78,7 @@ def _site(config: dict[str, Any]) -> tuple[Site, pwd.struct_passwd]:
     _prepare_socket(os.path.dirname(config["socket"]), server)
     places = prepare_home(config["home"], server.pw_gid)
     rules = AccountRules(config["uid_min"], server.pw_uid, config["group"], config["no_new_privileges"])
-    gpus = [("", [each]) for each in config["gpu_files"]] or _nvidia_gpus(server)
+    gpus = [("", [path]) for path in config["gpu_files"]] or _nvidia_gpus(server)
     ids, devices = tuple(name for name, _ in gpus), DeviceRules([files for _, files in gpus])
     groups = _groups(config["home"], gpu_memory=any(ids))
     return Site(config["home"], groups, rules, devices, places, devices.means(groups), ids), server
@@ -88,8 +88,8 @@ def _nvidia_gpus(server: pwd.struct_passwd) -> list[tuple[str, list[str]]]:
     """Return the ids and the device files of NVIDIA's GPUs, which a process of the server's user lists."""
     command = [sys.executable, "-I", gpu_files.__file__]
     listed = subprocess.run(command, stdout=subprocess.PIPE, check=True, **_as_user(server))  # noqa: S603 - our own file
-    found: list[tuple[str, list[str]]] = json.loads(listed.stdout)
-    return found
+    gpus: list[tuple[str, list[str]]] = json.loads(listed.stdout)
+    return gpus
 
 
 def _as_user(user: pwd.struct_passwd) -> dict[str, Any]:
@@ -102,8 +102,8 @@ def _prepare_socket(directory: str, server: pwd.struct_passwd) -> None:
     with suppress(FileExistsError):
         os.mkdir(directory, 0o755)
         os.chown(directory, server.pw_uid, server.pw_gid)
-    found = os.lstat(directory)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != server.pw_uid:
+    status = os.lstat(directory)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != server.pw_uid:
         raise SharedRefused(f"{directory} doesn't belong to {server.pw_name}: remove it")
 
 
@@ -130,7 +130,7 @@ def _groups(home: str, *, gpu_memory: bool) -> Cgroups:
 def _start_server(
     config: dict[str, Any], server: pwd.struct_passwd, site: Site, theirs: list[socket.socket]
 ) -> subprocess.Popen[bytes]:
-    fds = [each.fileno() for each in theirs]
+    fds = [end.fileno() for end in theirs]
     link = {"sockets": fds, "groups": site.groups, "devices": site.means, "socket": config["socket"]}
     own = {"HOME": server.pw_dir, "USER": server.pw_name, "LOGNAME": server.pw_name}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}

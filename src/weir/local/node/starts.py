@@ -118,7 +118,7 @@ def limit_gpu_memory(site: Site, name: str, devices: Sequence[int], memory: int)
         NotLimited: the driver refused the limit, or can't set one.
     """
     signal.alarm(_DRIVER_S)
-    gpus = [site.gpus[at] if at < len(site.gpus) else "" for at in devices]
+    gpus = [site.gpus[index] if index < len(site.gpus) else "" for index in devices]
     group = site.groups.path(site.groups.unified, name) if site.groups.unified else ""
     limit_memory(driver_library(), group, gpus, memory)
 

@@ -39,16 +39,16 @@ class Recovery:
         home: StateDir,
         machine: Machine,
         ports: PortPool,
-        known: Mapping[str, RunningPod],
+        watched: Mapping[str, RunningPod],
         start_times: StartTimes,
         processes: PodProcesses,
     ) -> None:
-        """Prepare the recovery of a workload. The starts in `known` are watched already."""
+        """Prepare the recovery of a workload. The starts in `watched` are watched already."""
         self._record = record
         self._home = home
         self._machine = machine
         self._ports = ports
-        self._known = known
+        self._known = watched
         self._start_times = start_times
         self._processes = processes
         self._saved_s = record.saved_s
@@ -131,7 +131,7 @@ class Recovery:
         with suppress(OSError):  # processes remain, or the disk is full: the pod keeps its devices
             over = conclude_start(directory, spec.cgroups, latest_s, self._processes)
         node, at_s = self._machine.node, min(spec.at_s, self._start_times.now_s())
-        place = Placement(pod, node.name, tuple(at for at in spec.devices if at < node.gpus))
+        place = Placement(pod, node.name, tuple(index for index in spec.devices if index < node.gpus))
         self.facts.append(PodRunning(place, start, at_s, stopping))
         noted, complained = self._notes(pod, directory, self._start_times.span(spec))
         if over is not None:

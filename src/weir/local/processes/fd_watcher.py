@@ -41,8 +41,8 @@ class FdWatcher:
     def drop(self, fd: int) -> None:
         """Stop watching a descriptor."""
         with self._lock:
-            known = self._calls.pop(fd, None)
-        if known is not None:
+            call = self._calls.pop(fd, None)
+        if call is not None:
             self._epoll.unregister(fd)
 
     def later(self, after_s: float, call: Callable[[], None]) -> None:

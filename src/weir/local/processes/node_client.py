@@ -77,7 +77,7 @@ class OwnNode:
         self.close()
         pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2)]
         theirs = [theirs for _, theirs in pairs]
-        fds = [each.fileno() for each in theirs]
+        fds = [end.fileno() for end in theirs]
         config = {"home": self._home, "groups": self._groups, "sockets": fds}
         command = [sys.executable, "-I", "-S", node_process.__file__, json.dumps(config)]
         self._process = subprocess.Popen(  # noqa: S603 - our own file, by our own interpreter
@@ -90,8 +90,8 @@ class OwnNode:
             pass_fds=fds,
             start_new_session=True,
         )
-        for each in theirs:
-            each.close()
+        for end in theirs:
+            end.close()
         return pairs[0][0], pairs[1][0]
 
     def close(self) -> None:
@@ -113,12 +113,12 @@ class RootNode:
 
     def __init__(self, described: str, gone: Callable[[], None]) -> None:
         """Take over the sockets that the node process describes in the variable `SOCKETS_VARIABLE`."""
-        found = json.loads(described)
-        self.groups = Cgroups(*found["groups"])
-        self.devices: str = found["devices"]
-        self.socket_path = Path(found["socket"])
+        record = json.loads(described)
+        self.groups = Cgroups(*record["groups"])
+        self.devices: str = record["devices"]
+        self.socket_path = Path(record["socket"])
         self._gone = gone
-        starts, calls = (socket.socket(fileno=fd) for fd in found["sockets"])
+        starts, calls = (socket.socket(fileno=fd) for fd in record["sockets"])
         self._sockets: SocketPair | None = (starts, calls)
 
     @property
@@ -136,8 +136,8 @@ class RootNode:
             self._gone()
             raise NodeGone(32, "the node process has ended, so the server stops")
         sockets, self._sockets = self._sockets, None
-        for each in sockets:
-            each.set_inheritable(False)
+        for end in sockets:
+            end.set_inheritable(False)
         return sockets
 
     def close(self) -> None:
@@ -197,7 +197,7 @@ class NodeClient:
             return
         try:
             with suppress(BrokenPipeError, ConnectionResetError), self._lock:
-                socket.send_fds(self._starts, [encode(order)], [each for each in files if each >= 0])
+                socket.send_fds(self._starts, [encode(order)], [fd for fd in files if fd >= 0])
         finally:
             files.close()
 

@@ -82,8 +82,8 @@ def _environment(pid: int) -> list[bytes]:
         return []
     text = b""
     try:
-        while more := os.read(fd, 1 << 16):
-            text += more
+        while block := os.read(fd, 1 << 16):
+            text += block
     except OSError:
         return []
     finally:

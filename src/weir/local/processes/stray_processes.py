@@ -20,14 +20,16 @@ NOTICE_S = 10.0
 _LOOK_S = 0.05
 
 
-def end_stray_processes(home: StateDir, known: set[int], now_s: float, processes: PodProcesses) -> int:
+def end_stray_processes(home: StateDir, known_uids: set[int], now_s: float, processes: PodProcesses) -> int:
     """End every start of a pod whose workload isn't one of these numbers; return how many of them ran.
 
     Raises:
         OSError: some don't end, so their devices aren't free.
     """
     running = [
-        directory for directory in _starts_of_others(home, known) if not _is_over(directory, now_s, processes)
+        directory
+        for directory in _starts_of_others(home, known_uids)
+        if not _is_over(directory, now_s, processes)
     ]
     for directory in running:
         with suppress(OSError):  # a full disk doesn't prevent the stop
@@ -49,11 +51,11 @@ def end_stray_processes(home: StateDir, known: set[int], now_s: float, processes
     return len(running)
 
 
-def _starts_of_others(home: StateDir, known: set[int]) -> list[str]:
+def _starts_of_others(home: StateDir, known_uids: set[int]) -> list[str]:
     uids = [int(path.name) for path in (home.path / "pods").iterdir() if path.name.isdigit()]
     return [
         home.directory(uid, start, group, index)
-        for uid in sorted(set(uids) - known)
+        for uid in sorted(set(uids) - known_uids)
         for start, group, index in home.numbers(uid)
     ]
 

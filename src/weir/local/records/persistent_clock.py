@@ -88,11 +88,11 @@ def _stored(home: Path) -> _StoredClock | None:
         return None
     boot_id = record.get("boot")
     numbers = [record.get(name) for name in ("boot_s", "at_s", "wall_s")]
-    known = [each for each in numbers if isinstance(each, float) and 0.0 <= each <= _LATEST_S]
-    if not isinstance(boot_id, str) or len(known) != len(numbers):
+    values = [value for value in numbers if isinstance(value, float) and 0.0 <= value <= _LATEST_S]
+    if not isinstance(boot_id, str) or len(values) != len(numbers):
         return None
     left_out_s, doubtful_s = (_interval(record.get(name)) for name in ("left_out_s", "doubtful_s"))
-    return _StoredClock(boot_id, known[0], known[1], known[2], left_out_s, min(doubtful_s, left_out_s))
+    return _StoredClock(boot_id, values[0], values[1], values[2], left_out_s, min(doubtful_s, left_out_s))
 
 
 def _interval(value: object) -> float:

@@ -233,10 +233,10 @@ def children(parent: int) -> list[int]:
 def descendants(root: int) -> list[int]:
     """Return the descendants of a process, parents before their children."""
     by_parent = _children_by_parent()
-    found = [root]
-    for pid in found:
-        found += by_parent.get(pid, ())
-    return found[1:]
+    pids = [root]
+    for pid in pids:
+        pids += by_parent.get(pid, ())
+    return pids[1:]
 
 
 def _children_by_parent() -> dict[int, list[int]]:

@@ -132,14 +132,14 @@ def parse_running(text: bytes | UnreadableFile | None) -> RunningRecord | Unread
 
 def parse_grace(text: bytes | UnreadableFile | None) -> float | None:
     """Parse the grace period of a stop request; None if there is none."""
-    found = _record(text, "stop.json", lambda record: _number(record, "grace_s"))
-    return found if isinstance(found, float) else None
+    grace_s = _record(text, "stop.json", lambda record: _number(record, "grace_s"))
+    return grace_s if isinstance(grace_s, float) else None
 
 
 def parse_message(line: bytes, span: TimeBounds) -> JobMessage | None:
     """Parse a message of a job; None if it is invalid. Its time is clamped to the bounds."""
-    found = _record(line, "", lambda record: _note(record, span))
-    return found if isinstance(found, JobMessage) else None
+    message = _record(line, "", lambda record: _note(record, span))
+    return message if isinstance(message, JobMessage) else None
 
 
 def parse_object(text: bytes) -> dict[str, Any] | None:
@@ -189,7 +189,7 @@ def _start(record: dict[str, Any]) -> StartRecord:
         _number(record, "grace_s"),
         _whole(record.get("log_most"), "log_most", 1 << 62),
         _words(record.get("environment"), "environment"),
-        tuple(_group(each) for each in _items(record.get("cgroups"), "cgroups", 16)),
+        tuple(_group(group) for group in _items(record.get("cgroups"), "cgroups", 16)),
         _whole(record.get("umask", UMASK), "umask", 0o777),
         _number(record, "boot_s") if "boot_s" in record else 0.0,
         _text(record.get("boot", ""), "boot"),
@@ -237,18 +237,18 @@ def _note(record: dict[str, Any], span: TimeBounds) -> JobMessage:
     is_step = isinstance(step, int) and not isinstance(step, bool) and abs(step) <= NUMBER_MOST
     at_s = span.time_of(_number(record, "at_s"), record.get("boot_s"))
     why = record.get("why") if kind == BUSY else None
-    said = printable(why, NAME_MOST) if isinstance(why, str) else ""
-    return JobMessage(kind, at_s, step if is_step else None, numbers, said)
+    reason = printable(why, NAME_MOST) if isinstance(why, str) else ""
+    return JobMessage(kind, at_s, step if is_step else None, numbers, reason)
 
 
 # Values
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    record = dict(pairs)
+    if len(record) < len(pairs):
         raise ValueError("a name is there twice")
-    return found
+    return record
 
 
 def _no_constant(name: str) -> None:
@@ -309,24 +309,26 @@ def _list(record: dict[str, Any], name: str, length: int) -> list[Any]:
 
 
 def _texts(value: object, name: str) -> tuple[str, ...]:
-    return tuple(_text(each, name) for each in _items(value, name, _WORDS_MOST))
+    return tuple(_text(word, name) for word in _items(value, name, _WORDS_MOST))
 
 
 def _words(value: object, name: str) -> dict[str, str]:
     if not isinstance(value, dict):
         raise _InvalidRecord(f"needs an object as {name}")
-    return {_text(each, name): _text(text, name) for each, text in value.items()}
+    return {_text(key, name): _text(text, name) for key, text in value.items()}
 
 
 def _devices(value: object) -> tuple[int, ...]:
-    found = tuple(_whole(each, "devices", _DEVICES_MOST) for each in _items(value, "devices", _DEVICES_MOST))
-    if len(set(found)) < len(found):
+    devices = tuple(
+        _whole(device, "devices", _DEVICES_MOST) for device in _items(value, "devices", _DEVICES_MOST)
+    )
+    if len(set(devices)) < len(devices):
         raise _InvalidRecord("lists a device twice")
-    return found
+    return devices
 
 
 def _group(value: object) -> tuple[str, dict[str, str], str]:
-    found = _items(value, "cgroups", 3)
-    if len(found) < 3:
+    parts = _items(value, "cgroups", 3)
+    if len(parts) < 3:
         raise _InvalidRecord("has no three values as cgroups")
-    return _text(found[0], "cgroups"), _words(found[1], "cgroups"), _text(found[2], "cgroups")
+    return _text(parts[0], "cgroups"), _words(parts[1], "cgroups"), _text(parts[2], "cgroups")

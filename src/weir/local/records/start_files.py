@@ -32,9 +32,9 @@ class StartFiles(NamedTuple):
 
     def close(self) -> None:
         """Close all open files of the start."""
-        for each in self:
-            if each >= 0:
-                os.close(each)
+        for fd in self:
+            if fd >= 0:
+                os.close(fd)
 
 
 class StartUnreadable(Exception):
@@ -64,8 +64,8 @@ def open_start_files(directory: str, secrets: bytes | None) -> StartFiles | None
         opened = []
         return files
     finally:
-        for each in opened:
-            os.close(each)
+        for fd in opened:
+            os.close(fd)
 
 
 def _records(directory: str) -> Iterator[int]:
@@ -76,9 +76,9 @@ def _records(directory: str) -> Iterator[int]:
 def read(fd: int) -> bytes:
     """Return the content of an open record."""
     size = min(os.fstat(fd).st_size, _READ_MOST)
-    text, at = b"", 0
-    while at < size and (more := os.pread(fd, size - at, at)):
-        text, at = text + more, at + len(more)
+    text, offset = b"", 0
+    while offset < size and (block := os.pread(fd, size - offset, offset)):
+        text, offset = text + block, offset + len(block)
     return text
 
 
@@ -88,9 +88,9 @@ def write(fd: int, value: Mapping[str, object], *, synced: bool = True) -> None:
     Raises:
         OSError: it couldn't be written; the record isn't whole.
     """
-    text, at = _encoded(value).encode(), 0
-    while at < len(text):
-        at += os.pwrite(fd, text[at:], at)
+    text, offset = _encoded(value).encode(), 0
+    while offset < len(text):
+        offset += os.pwrite(fd, text[offset:], offset)
     os.ftruncate(fd, len(text))
     if synced:
         os.fsync(fd)

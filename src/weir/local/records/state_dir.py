@@ -87,10 +87,10 @@ class StartOutcome(ExitRecord):
         if not self.memory_limit:
             return f"The kernel killed the pod: out of memory, peak {peak}."
         limit = written(MEMORY, self.memory_limit)
-        more = written(MEMORY, _more_memory(self.memory_limit))
+        raised = written(MEMORY, _more_memory(self.memory_limit))
         return (
             f"It was ended because it used more memory than its limit: {limit} is allowed by --memory, "
-            f"its peak was {peak}. Submit it again with more, such as --memory {more}, or without --memory."
+            f"its peak was {peak}. Submit it again with more, such as --memory {raised}, or without --memory."
         )
 
 
@@ -155,7 +155,7 @@ class StateDir:
         except OSError:
             return []
         split = (_NUMBERS.fullmatch(name) for name in names)
-        return sorted((int(each[1]), int(each[2]), int(each[3])) for each in split if each is not None)
+        return sorted((int(match[1]), int(match[2]), int(match[3])) for match in split if match is not None)
 
     def can_create_starts(self) -> bool:
         """Return True if directories of starts can be made here at all."""

@@ -246,10 +246,10 @@ def _complete(schema: dict[str, Any]) -> None:
     components = schema.setdefault("components", {})
     models = components.setdefault("schemas", {})
     for name, model in BODIES.items():
-        found = model.model_json_schema(ref_template="#/components/schemas/{model}")
-        for inner, definition in found.pop("$defs", {}).items():
+        model_schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+        for inner, definition in model_schema.pop("$defs", {}).items():
             models.setdefault(inner, definition)
-        models[name] = found
+        models[name] = model_schema
     for unused in ("HTTPValidationError", "ValidationError"):
         models.pop(unused, None)
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}

@@ -114,9 +114,9 @@ def run(settings: ServerSettings, tell: Callable[[str], None] = _print_now) -> i
             sockets = [listening.enter_context(closing(listen(settings.host, settings.port)))]
             remote = None
             if settings.remote is not None:
-                at = settings.remote.listen
-                opened = listening.enter_context(closing(listen(at.host, at.port, "--listen")))
-                remote = TlsListener(at, opened)
+                address = settings.remote.listen
+                opened = listening.enter_context(closing(listen(address.host, address.port, "--listen")))
+                remote = TlsListener(address, opened)
             if settings.installed:
                 sockets.append(listening.enter_context(machine_socket.listen(settings.socket_path)))
             return _serve(settings, sockets, remote, policy, limits, machine, node, tell)
@@ -181,8 +181,8 @@ def _serve(
     finally:
         pool.deadline.begin()
         audit.write(details={"act": "server stopped"})
-        for each in places:
-            server_file.remove(each)
+        for place in places:
+            server_file.remove(place)
         home_socket.remove_from(home)
         pool.deadline.waits_for = "weir-uses"
         uses.close()
@@ -259,8 +259,8 @@ def _end_leftovers(store: Store, backend: LocalBackend, now_s: float) -> None:
     """End processes of workloads that a restored or new database doesn't know."""
     if not store.has_leftovers:
         return
-    known = {record.launch.uid for record in store.journal.workloads()}
-    ended = end_stray_processes(backend.home, known, now_s, backend.processes)
+    uids = {record.launch.uid for record in store.journal.workloads()}
+    ended = end_stray_processes(backend.home, uids, now_s, backend.processes)
     if ended:
         _LOG.warning("leftovers_ended", starts=ended)
     store.leftovers_ended()
@@ -305,8 +305,8 @@ class PoolServer(uvicorn.Server):
         """Begin to answer."""
         self._stream.open(asyncio.get_running_loop())
         await super().startup(sockets)
-        for each in sockets or ():
-            each.listen(WAITING_MAX)  # uvicorn set the backlog to its limit of concurrent requests
+        for listener in sockets or ():
+            listener.listen(WAITING_MAX)  # uvicorn set the backlog to its limit of concurrent requests
         if self._remote is not None:
             self.servers.append(await self._remote.open(self._protocol_for, WAITING_MAX))
         if self._sessions is not None:
@@ -314,14 +314,14 @@ class PoolServer(uvicorn.Server):
         pool = self._pool
         watches = (self._connections.sweep(), pool.node_changes.maintenance.watch(), pool.sweeps.run())
         self._tasks = [
-            asyncio.create_task(each)
-            for each in (*watches, pool.schedules.watch(), pool.session_headroom.watch())
+            asyncio.create_task(coroutine)
+            for coroutine in (*watches, pool.schedules.watch(), pool.session_headroom.watch())
         ]
 
     def _protocol_for(self, name: str) -> asyncio.Protocol:
         """Return the protocol of a new connection to a host name: that of a session, or of the pool."""
-        if self._sessions is not None and (found := self._sessions.protocol_for(name)) is not None:
-            return found
+        if self._sessions is not None and (protocol := self._sessions.protocol_for(name)) is not None:
+            return protocol
         config = self.config
         assert isinstance(config, BoundedConfig)
         return BoundedProtocol(config, self.server_state, self.lifespan.state)
@@ -348,12 +348,12 @@ class PoolServer(uvicorn.Server):
             yield
             return
         signals = (signal.SIGINT, signal.SIGTERM)
-        before = {each: signal.signal(each, self.handle_exit) for each in signals}
+        before = {signal_number: signal.signal(signal_number, self.handle_exit) for signal_number in signals}
         try:
             yield
         finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
+            for signal_number, handler in before.items():
+                signal.signal(signal_number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to stop on a signal."""

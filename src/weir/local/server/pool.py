@@ -226,7 +226,10 @@ class PoolService(PoolState):
             return await asyncio.wait_for(asyncio.wrap_future(self.control_thread.query(fn)), ASK_S_MOST)
 
     async def read_state(
-        self, work: Callable[Concatenate[StateReader, Given], Found], *args: Given.args, **more: Given.kwargs
+        self,
+        work: Callable[Concatenate[StateReader, Given], Found],
+        *args: Given.args,
+        **keywords: Given.kwargs,
     ) -> Found:
         """Call a function on a worker thread with a reader of the state that decisions are made from.
 
@@ -234,7 +237,7 @@ class PoolService(PoolState):
             RequestRefused: the control loop can't answer now.
         """
         with _unavailable_refused():
-            return await asyncio.to_thread(work, reader_of(self.control_thread), *args, **more)
+            return await asyncio.to_thread(work, reader_of(self.control_thread), *args, **keywords)
 
     async def queue_rows(self) -> dict[str, QueueRow]:
         """Return the row of every department and project."""
@@ -331,7 +334,7 @@ class PoolService(PoolState):
     def _on_stored_events(self, recollected: Sequence[HistoryEvent]) -> None:
         """Publish stored events. Called from the writer's thread."""
         if self.stream.readers:
-            self.stream.send([("event", event_row(each), each.project) for each in recollected])
+            self.stream.send([("event", event_row(event), event.project) for event in recollected])
 
 
 def _create_default_project(store: Store, node: Node, clock: Clock, accounts: PoolAccounts) -> None:

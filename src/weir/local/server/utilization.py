@@ -111,20 +111,20 @@ class UtilizationTask:
         readings = self._activities.classify(sample, self._pool.view.workloads, self._pool.policy.life)
         states = device_activities(sample, readings)
         self._pool.device_use = {
-            (node, each.index): DeviceUtilization(
-                each.use,
-                each.memory_used,
-                _words(sample.foreign, each.index),
-                each.temperature_c,
-                each.power_w,
-                each.errors,
-                activity=states.get(each.index, ""),
+            (node, device.index): DeviceUtilization(
+                device.use,
+                device.memory_used,
+                _words(sample.foreign, device.index),
+                device.temperature_c,
+                device.power_w,
+                device.errors,
+                activity=states.get(device.index, ""),
             )
-            for each in sample.devices
+            for device in sample.devices
         }
         for uid, values in _measured(sample).items():
             self._pool.series.add(uid, sample.at_s, values)
-        self._see_foreign({each.device: each for each in sample.foreign})
+        self._see_foreign({process.device: process for process in sample.foreign})
         self._see_faults(sample.faults)
         fractions = _by_workload(sample)
         for name, (fraction, devices) in fractions.items():
@@ -137,28 +137,30 @@ class UtilizationTask:
                 ActivitySampled(name, reading.state, sample.at_s, quiet_s=reading.quiet_s)
             )
 
-    def _see_foreign(self, found: dict[int, ForeignProcess]) -> None:
+    def _see_foreign(self, processes: dict[int, ForeignProcess]) -> None:
         """Report processes outside the pool once; keep work off their devices unless they are ignored."""
-        before, self._foreign = self._foreign, found
-        self._pool.foreign_commands = {index: each.command for index, each in found.items() if each.command}
-        if found.keys() == before.keys():
+        before, self._foreign = self._foreign, processes
+        self._pool.foreign_commands = {
+            index: process.command for index, process in processes.items() if process.command
+        }
+        if processes.keys() == before.keys():
             return
         node = self._pool.node.name
         ignored = self._pool.ignores_foreign
         effect = "work is started on it all the same" if ignored else "nothing is started on it"
-        for index in sorted(found.keys() - before.keys()):
-            sentence = f"GPU {index} of {node} is used by {found[index].sentence}: {effect}."
+        for index in sorted(processes.keys() - before.keys()):
+            sentence = f"GPU {index} of {node} is used by {processes[index].sentence}: {effect}."
             self._pool.add_pool_event("foreign_use", sentence, device=index)
-        for index in sorted(before.keys() - found.keys()):
+        for index in sorted(before.keys() - processes.keys()):
             sentence = f"GPU {index} of {node} is no longer used outside Weir."
             self._pool.add_pool_event("foreign_use", sentence, device=index)
         if not ignored:
-            self._pool.backend.close_devices(tuple(sorted(found)), drained=False)
+            self._pool.backend.close_devices(tuple(sorted(processes)), drained=False)
 
-    def _see_faults(self, found: Mapping[int, str]) -> None:
+    def _see_faults(self, faults: Mapping[int, str]) -> None:
         """Drain GPUs that have become faulty; an administrator who undrains one knows better."""
-        before, self._faults = self._faults, dict(found)
-        for index, fault in found.items():
+        before, self._faults = self._faults, dict(faults)
+        for index, fault in faults.items():
             if before.get(index) != fault and index not in self._pool.drained_gpus:
                 self._pool.node_changes.drain_faulty_gpu(index, fault)
 
@@ -174,46 +176,50 @@ class UtilizationTask:
         for name, (fraction, _) in fractions.items():
             reading = activities.get(name)
             meter.used(name, node, fraction, sample.at_s, None if reading is None else reading.state)
-        for each in sample.devices:
-            if each.use is not None:
-                meter.device_used(node, each.index, each.use, each.memory_used or 0, sample.at_s)
+        for device in sample.devices:
+            if device.use is not None:
+                meter.device_used(node, device.index, device.use, device.memory_used or 0, sample.at_s)
 
 
 def _words(foreign: Sequence[ForeignProcess], index: int) -> str:
-    return next((each.sentence for each in foreign if each.device == index), "")
+    return next((process.sentence for process in foreign if process.device == index), "")
 
 
 def _measured(sample: MachineReading) -> dict[int, dict[str, float]]:
     """Return the values of each workload's curves, over all its pods."""
     pods: defaultdict[int, list[PodReading]] = defaultdict(list)
-    for each in sample.pods:
-        pods[each.pod.uid].append(each)
-    found = {}
+    for reading in sample.pods:
+        pods[reading.pod.uid].append(reading)
+    curves = {}
     for uid, readings in pods.items():
-        values = {MEMORY: float(sum(each.memory for each in readings))}
-        cores = [each.cores for each in readings if each.cores is not None]
+        values = {MEMORY: float(sum(reading.memory for reading in readings))}
+        cores = [reading.cores for reading in readings if reading.cores is not None]
         if cores:
             values[CPU] = sum(cores)
-        uses = [(each.use, len(each.pod.place.devices)) for each in readings if each.use is not None]
+        uses = [
+            (reading.use, len(reading.pod.place.devices)) for reading in readings if reading.use is not None
+        ]
         if uses:
             values[GPU] = sum(use * count for use, count in uses) / sum(count for _, count in uses)
-        memories = [each.device_memory for each in readings if each.device_memory is not None]
+        memories = [reading.device_memory for reading in readings if reading.device_memory is not None]
         if memories:
             values[GPU_MEMORY] = float(sum(memories))
-        found[uid] = values
-    return found
+        curves[uid] = values
+    return curves
 
 
 def _by_workload(sample: MachineReading) -> dict[str, tuple[float, float]]:
     """Return each workload's mean utilization and number of devices, leaving out unknown ones."""
     pods: defaultdict[str, list[PodReading]] = defaultdict(list)
-    for each in sample.pods:
-        if each.pod.place.devices:
-            pods[each.pod.place.pod.workload].append(each)
-    found = {}
+    for reading in sample.pods:
+        if reading.pod.place.devices:
+            pods[reading.pod.place.pod.workload].append(reading)
+    fractions = {}
     for name, uses in pods.items():
-        devices = float(sum(len(each.pod.place.devices) for each in uses))
-        known = [(each.use, len(each.pod.place.devices)) for each in uses if each.use is not None]
-        if len(known) == len(uses):
-            found[name] = (sum(use * count for use, count in known) / devices, devices)
-    return found
+        devices = float(sum(len(reading.pod.place.devices) for reading in uses))
+        measured = [
+            (reading.use, len(reading.pod.place.devices)) for reading in uses if reading.use is not None
+        ]
+        if len(measured) == len(uses):
+            fractions[name] = (sum(use * count for use, count in measured) / devices, devices)
+    return fractions

@@ -61,8 +61,8 @@ class StartRequests:
         """Repeat unanswered requests. A start that has a supervisor, or is over, ignores them."""
         with self._lock:
             unanswered = [run for run in self._running.values() if run.process < 0]
-        for at in range(0, len(unanswered), _OPEN_MOST):
-            some = unanswered[at : at + _OPEN_MOST]
+        for start in range(0, len(unanswered), _OPEN_MOST):
+            some = unanswered[start : start + _OPEN_MOST]
             self._watch.later(0, lambda some=some: self._repeat_some(some))  # type: ignore[misc]
 
     def _repeat_some(self, runs: list[RunningPod]) -> None:

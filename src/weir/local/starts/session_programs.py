@@ -23,8 +23,8 @@ SOCKET_PATH_BYTES_MAX = 107
 
 def kind_of(environment: Iterable[tuple[str, str]]) -> Kind | None:
     """Return the kind of the session of a workload with this environment; None if it has none."""
-    found = dict(environment).get(VARIABLE)
-    return JUPYTER if found == JUPYTER else CODE if found == CODE else None
+    kind = dict(environment).get(VARIABLE)
+    return JUPYTER if kind == JUPYTER else CODE if kind == CODE else None
 
 
 def base_path(name: str) -> str:

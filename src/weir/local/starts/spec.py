@@ -104,7 +104,7 @@ def _in_container(
     """Return the environment of the leader of a pod in a container."""
     assert launch.container is not None
     wakeups = f"{home.path}/{WAKEUPS}"
-    allocated = [machine.devices[at] for at in sight.devices]
+    allocated = [machine.devices[index] for index in sight.devices]
     devices, problem = [], ""
     try:
         devices = machine.device_specifications.of(allocated, virtual=machine.virtual)

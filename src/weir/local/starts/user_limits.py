@@ -66,7 +66,7 @@ def user_rlimits(user: str, directory: Path = DIRECTORY) -> tuple[Rlimit, ...]:
         login = _Login(pwd.getpwnam(user))
     except KeyError:
         return ()
-    found: dict[tuple[int, bool], tuple[int, int]] = {}  # precedence and value, by resource and hardness
+    limits: dict[tuple[int, bool], tuple[int, int]] = {}  # precedence and value, by resource and hardness
     for line in _lines(directory):
         precedence = _precedence(line.domain, login)
         if precedence == _NOT_FOR:
@@ -78,15 +78,15 @@ def user_rlimits(user: str, directory: Path = DIRECTORY) -> tuple[Rlimit, ...]:
         if number < 0 or value is None:
             continue
         for hard in (True, False):
-            before, _ = found.get((number, hard), (_NOT_FOR, 0))
+            before, _ = limits.get((number, hard), (_NOT_FOR, 0))
             if line.kind in ("-", "hard" if hard else "soft") and precedence >= before:
-                found[number, hard] = precedence, value
-    return tuple(_rlimit(number, found) for number in sorted({number for number, _ in found}))
+                limits[number, hard] = precedence, value
+    return tuple(_rlimit(number, limits) for number in sorted({number for number, _ in limits}))
 
 
-def _rlimit(number: int, found: dict[tuple[int, bool], tuple[int, int]]) -> Rlimit:
+def _rlimit(number: int, limits: dict[tuple[int, bool], tuple[int, int]]) -> Rlimit:
     soft, hard = (
-        found.get((number, is_hard), (0, at_start))[1]
+        limits.get((number, is_hard), (0, at_start))[1]
         for is_hard, at_start in zip((False, True), _AT_START[number], strict=True)
     )
     return number, min(soft, hard, key=lambda limit: limit % (1 << 64)), hard

@@ -36,10 +36,10 @@ class Leader:
     """A leader that was forked and waits until its supervisor lets it go, or is gone."""
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        own_end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = os.fork()
-        self._other = ours if self.pid else theirs
-        (theirs if self.pid else ours).close()
+        self._other = own_end if self.pid else theirs
+        (theirs if self.pid else own_end).close()
 
     def go(self, log: int) -> None:
         """Make the process become its command, with `log` as the descriptor of its output.
@@ -134,15 +134,15 @@ def _found(command: Sequence[str], path: str) -> str:
     program = command[0]
     if "/" in program:
         return program
-    there = False
+    exists = False
     for directory in path.split(os.pathsep):
         candidate = f"{directory or '.'}/{program}"
         if not os.path.isfile(candidate):
             continue
         if os.access(candidate, os.X_OK):
             return candidate
-        there = True
-    if there:
+        exists = True
+    if exists:
         raise NotStarted(NOT_RUNNABLE, spawn_errors.not_runnable(command, "permission denied"))
     raise NotStarted(NOT_FOUND, spawn_errors.not_found(command))
 

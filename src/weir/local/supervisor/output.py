@@ -53,8 +53,8 @@ class OutputFile:
         if allocated > self._most:
             _shorten(fd, seen.st_size, self._most)
             allocated = os.fstat(fd).st_blocks * 512
-        size, at = self._seen
-        rate = max(0, seen.st_size - size) / max(now - at, 1e-3)
+        size, before_s = self._seen
+        rate = max(0, seen.st_size - size) / max(now - before_s, 1e-3)
         self._seen = seen.st_size, now
         left_s = (self._most - allocated) / rate / 2 if rate else _LATE_S
         self._look_at = now + min(max(left_s, _SOON_S), _LATE_S)
@@ -82,11 +82,14 @@ def read_on(path: str, position: int, most: int) -> tuple[bytes, int]:
         if position > os.fstat(fd).st_size:
             position = 0  # the file was truncated
         try:
-            there = os.lseek(fd, position, os.SEEK_DATA)
+            data_start = os.lseek(fd, position, os.SEEK_DATA)
         except OSError:
             return b"", position  # end of the file
-        if there > position:
-            return f"\n[weir: {there - position:,} bytes of output were left out here]\n".encode(), there
+        if data_start > position:
+            return (
+                f"\n[weir: {data_start - position:,} bytes of output were left out here]\n".encode(),
+                data_start,
+            )
         block = os.pread(fd, most, position)
         with suppress(OSError):
             block = block[: max(0, os.lseek(fd, position, os.SEEK_HOLE) - position)]
@@ -95,8 +98,8 @@ def read_on(path: str, position: int, most: int) -> tuple[bytes, int]:
         os.close(fd)
 
 
-def _refusal(found: UnreadableFile) -> bytes:
-    return f"[weir: the output can't be read: {found.sentence}]\n".encode()
+def _refusal(unreadable: UnreadableFile) -> bytes:
+    return f"[weir: the output can't be read: {unreadable.sentence}]\n".encode()
 
 
 def size_of(path: str) -> int:
@@ -145,8 +148,8 @@ def _tail(fd: int, size: int, newlines: int) -> int:
             newlines -= count
             position = begin
             continue
-        at = len(block)
+        offset = len(block)
         for _ in range(newlines):
-            at = block.rfind(b"\n", 0, at)
-        return begin + at + 1
+            offset = block.rfind(b"\n", 0, offset)
+        return begin + offset + 1
     return least

@@ -62,5 +62,7 @@ def _program(command: Sequence[str]) -> str:
 
 def _shown(text: str) -> str:
     """Return a text that can do nothing to a terminal, shortened."""
-    shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[:_SHOWN_MOST])
+    shown = "".join(
+        character if character.isprintable() else ascii(character)[1:-1] for character in text[:_SHOWN_MOST]
+    )
     return shown if len(text) <= _SHOWN_MOST else f"{shown}..."

@@ -279,7 +279,7 @@ def _why(place: UnreadableFile | None, own: str) -> str:
 
 
 def _sooner(one_s: float | None, other_s: float | None) -> float | None:
-    times = [each for each in (one_s, other_s) if each is not None]
+    times = [time_s for time_s in (one_s, other_s) if time_s is not None]
     return min(times, default=None)
 
 

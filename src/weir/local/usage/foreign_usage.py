@@ -53,12 +53,12 @@ def foreign_processes(
     if any(pod_files.stat_of(pid) is None for pid in pids):
         return ()  # one ended just now, or the driver counts processes of another PID namespace
     foreign = {pid for pid in pids if pid not in own and _is_foreign(pid, directories)}
-    found = []
+    processes = []
     for index, on in sorted(on_devices.items()):
         pid = next((pid for pid in on if pid in foreign), None)
         if pid is not None:
-            found.append(ForeignProcess(index, pid, _user(pid), _program(pid), _command(pid)))
-    return tuple(found)
+            processes.append(ForeignProcess(index, pid, _user(pid), _program(pid), _command(pid)))
+    return tuple(processes)
 
 
 def _is_foreign(pid: int, directories: Collection[str]) -> bool:
@@ -112,4 +112,4 @@ def _command(pid: int) -> str:
 
 
 def _printable(text: str) -> str:
-    return "".join([each if each.isprintable() else "?" for each in text])
+    return "".join([character if character.isprintable() else "?" for character in text])

@@ -170,8 +170,8 @@ def _on_devices(activities: list[DeviceActivity], pids: tuple[int, ...]) -> tupl
         activity.use if _is_alone(activity, pids) else _of_processes(activity, pids)
         for activity in activities
     ]
-    known = [use for use in uses if use is not None]
-    return (sum(known) / len(known) if known else None), memory
+    measured = [use for use in uses if use is not None]
+    return (sum(measured) / len(measured) if measured else None), memory
 
 
 def _is_alone(activity: DeviceActivity, pids: tuple[int, ...]) -> bool:
@@ -193,15 +193,15 @@ def _peak(activity: DeviceActivity, pids: tuple[int, ...], *, is_shared: bool) -
     """
     if is_shared and not _is_alone(activity, pids):
         return _of_processes(activity, pids)
-    known = [each for each in (activity.use, activity.mean, *activity.use_of.values()) if each is not None]
-    return min(1.0, max(known)) if known else None
+    measured = [use for use in (activity.use, activity.mean, *activity.use_of.values()) if use is not None]
+    return min(1.0, max(measured)) if measured else None
 
 
 def _virtual(index: int, used: tuple[PodReading, ...]) -> DeviceActivity:
     """Return the activity of a virtual device: the sum of the pods on it; unknown until they are measured."""
     uses = [reading.use for reading in used if index in reading.pod.place.devices]
-    known = [use for use in uses if use is not None]
-    return DeviceActivity(index, None if uses and not known else min(1.0, sum(known)))
+    measured = [use for use in uses if use is not None]
+    return DeviceActivity(index, None if uses and not measured else min(1.0, sum(measured)))
 
 
 def _trees(running: Sequence[RunningPod]) -> dict[str, _Tree]:

@@ -81,7 +81,7 @@ def _counts_io(path: str) -> bool:
 
 def _process_disk(pids: Iterable[int]) -> int | None:
     """Return the bytes that processes read and wrote; None if none of them may be read."""
-    sums = [found for pid in pids if (found := _process_bytes(text_of(f"/proc/{pid}/io"))) is not None]
+    sums = [total for pid in pids if (total := _process_bytes(text_of(f"/proc/{pid}/io"))) is not None]
     return sum(sums) if sums else None
 
 
@@ -107,13 +107,13 @@ def _network(pids: Sequence[int], host_interfaces: str) -> int | None:
 
 def _interfaces(text: str) -> dict[str, int]:
     """Return the bytes received and sent of each interface."""
-    found = {}
+    traffic = {}
     for line in text.splitlines():
         name, parted, numbers = line.partition(":")
         fields = numbers.split()
         if parted and len(fields) > _SENT_AT:
-            found[name.strip()] = _number(fields[_RECEIVED_AT]) + _number(fields[_SENT_AT])
-    return found
+            traffic[name.strip()] = _number(fields[_RECEIVED_AT]) + _number(fields[_SENT_AT])
+    return traffic
 
 
 def _number(text: str) -> int:

@@ -13,8 +13,8 @@ class Cells:
 
     __slots__ = ("_of", "note")
 
-    def __init__(self, of: Mapping[str, str], note: Callable[[str], None]) -> None:
-        self._of = of
+    def __init__(self, by_column: Mapping[str, str], note: Callable[[str], None]) -> None:
+        self._of = by_column
         self.note = note
 
     def text(self, column: str) -> str:

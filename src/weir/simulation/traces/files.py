@@ -60,13 +60,13 @@ class TraceTable:
     """The lines of a CSV file, each with its line number."""
 
     def __init__(
-        self, path: Path, mistakes: TraceMistakes, *, known: Sequence[str] | None, required: Sequence[str]
+        self, path: Path, mistakes: TraceMistakes, *, allowed: Sequence[str] | None, required: Sequence[str]
     ) -> None:
         self._mistakes = mistakes
         self._lines = csv.reader(text(path).splitlines(keepends=True))
-        self.columns = self._header(known, required)
+        self.columns = self._header(allowed, required)
 
-    def _header(self, known: Sequence[str] | None, required: Sequence[str]) -> list[str]:
+    def _header(self, allowed: Sequence[str] | None, required: Sequence[str]) -> list[str]:
         try:
             columns = [name.strip() for name in next(self._lines, [])]
         except csv.Error as error:
@@ -79,11 +79,11 @@ class TraceTable:
         for name in required:
             if name not in columns:
                 self._mistakes.add(1, f"has no column {name!r}: every trace needs {', '.join(required)}")
-        for at, name in enumerate(columns):
-            if columns.index(name) != at:
+        for index, name in enumerate(columns):
+            if columns.index(name) != index:
                 self._mistakes.add(1, f"has the column {name!r} twice")
-            elif known is not None and name not in known:
-                self._mistakes.add(1, f"has a column {name!r}, which is unknown: use {', '.join(known)}")
+            elif allowed is not None and name not in allowed:
+                self._mistakes.add(1, f"has a column {name!r}, which is unknown: use {', '.join(allowed)}")
         self._mistakes.refuse_if_any()
         return columns
 
@@ -95,8 +95,8 @@ class TraceTable:
                     continue
                 line = self._lines.line_num
                 if len(values) == width:
-                    of = dict(zip(self.columns, values, strict=True))
-                    yield line, Cells(of, partial(self._mistakes.add, line))
+                    by_column = dict(zip(self.columns, values, strict=True))
+                    yield line, Cells(by_column, partial(self._mistakes.add, line))
                 else:
                     self._mistakes.add(line, f"has {len(values)} values, the header {width}")
         except csv.Error as error:

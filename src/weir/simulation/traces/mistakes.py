@@ -30,6 +30,6 @@ class TraceMistakes:
             return
         if self.total > MOST:
             last = self._first[-1]
-            more = f"and {self.total - MOST} more mistakes like these: fix these first"
-            self._first.append(Mistake(self.file, last.line, more))
+            rest = f"and {self.total - MOST} more mistakes like these: fix these first"
+            self._first.append(Mistake(self.file, last.line, rest))
         raise InvalidFile(self._first)

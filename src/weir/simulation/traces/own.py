@@ -51,7 +51,7 @@ def read(path: Path, scenario: Scenario) -> list[JobTrace]:
         InvalidFile: with the mistakes of the file.
     """
     mistakes = TraceMistakes(str(path))
-    table = TraceTable(path, mistakes, known=COLUMNS, required=REQUIRED)
+    table = TraceTable(path, mistakes, allowed=COLUMNS, required=REQUIRED)
     lines = _TraceLines(scenario)
     job_traces: list[JobTrace] = []
     line_of: dict[str, int] = {}
@@ -133,9 +133,9 @@ class _TraceLines:
             return None
         named = self._levels.get(level, [])
         if len(named) != 1:
-            found = "no topology" if not named else f"{len(named)} topologies"
+            count = "no topology" if not named else f"{len(named)} topologies"
             cells.note(
-                f"topology level {level!r} is in {found} of the cluster file: use {_listed(self._levels)}"
+                f"topology level {level!r} is in {count} of the cluster file: use {_listed(self._levels)}"
             )
             return None
         required, preferred = (level, None) if kind == "required" else (None, level)
@@ -143,8 +143,8 @@ class _TraceLines:
 
     def _request(self, cells: Cells) -> Request:
         key = tuple(cells.text(column) for column in _OF_REQUEST)
-        found = self._requests.get(key)
-        if found is None:
+        request = self._requests.get(key)
+        if request is None:
             sound = True
 
             def note(sentence: str) -> None:
@@ -152,10 +152,10 @@ class _TraceLines:
                 sound = False
                 cells.note(sentence)
 
-            found = self._read_request(Cells(dict(zip(_OF_REQUEST, key, strict=True)), note))
+            request = self._read_request(Cells(dict(zip(_OF_REQUEST, key, strict=True)), note))
             if sound:
-                self._requests[key] = found
-        return found
+                self._requests[key] = request
+        return request
 
     def _read_request(self, cells: Cells) -> Request:
         models = tuple(filter(None, cells.text("gpu_models").split("|")))

@@ -34,7 +34,7 @@ def read_itp(path: Path, scenario: Scenario) -> list[JobTrace]:
         InvalidFile: with the mistakes of the file.
     """
     mistakes = TraceMistakes(str(path))
-    table = TraceTable(path, mistakes, known=None, required=_ITP)
+    table = TraceTable(path, mistakes, allowed=None, required=_ITP)
     projects = _Projects(scenario, mistakes)
     job_traces = []
     requests = {gpus: Request(devices=gpus, cpu_milli=0, memory=0) for gpus in range(1, ITP_NODE_GPUS + 1)}
@@ -62,7 +62,7 @@ def read_openb(path: Path, scenario: Scenario) -> list[JobTrace]:
         InvalidFile: with the mistakes of the file.
     """
     mistakes = TraceMistakes(str(path))
-    table = TraceTable(path, mistakes, known=None, required=_OPENB)
+    table = TraceTable(path, mistakes, allowed=None, required=_OPENB)
     project = _Projects(scenario, mistakes).only()
     job_traces = []
     for _, cells in table:
@@ -121,12 +121,12 @@ def read_philly(path: Path, scenario: Scenario) -> list[JobTrace]:
     raw = []
     for number, job in enumerate(jobs, start=1):
         try:
-            found = _philly_job(job)
+            parsed = _philly_job(job)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             mistakes.add(0, f"job {number} can't be read: {type(error).__name__} {error}")
             continue
-        if found is not None:
-            raw.append((projects.named(0, job["vc"]), job, *found))
+        if parsed is not None:
+            raw.append((projects.named(0, job["vc"]), job, *parsed))
     first = min((submitted for _, _, submitted, _, _ in raw), default=None)
     job_traces = []
     for project, job, submitted, run_s, groups in raw:
@@ -195,9 +195,9 @@ class _Projects:
 
 
 def _checked(job_traces: Iterable[JobTrace], mistakes: TraceMistakes) -> list[JobTrace]:
-    found = list(job_traces)
-    for name, uses in Counter(job_trace.workload.name for job_trace in found).items():
+    checked = list(job_traces)
+    for name, uses in Counter(job_trace.workload.name for job_trace in checked).items():
         if uses > 1 or not name:
             mistakes.add(0, f"job {name!r} is named {uses} times: each is named once")
     mistakes.refuse_if_any()
-    return found
+    return checked

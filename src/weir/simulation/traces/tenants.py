@@ -37,7 +37,7 @@ def tenants(job_traces: Sequence[JobTrace], k: float, *, static: bool = False) -
     return Scenario(
         name=f"{len(quotas)} tenants, k = {k}",
         nodes=tuple(
-            Node(f"node-{at:03}", NODE_GPUS, 16 << 30, capacity) for at in range(sum(quotas.values()))
+            Node(f"node-{index:03}", NODE_GPUS, 16 << 30, capacity) for index in range(sum(quotas.values()))
         ),
         topologies=(),
         queues=tuple(queues),

@@ -10,12 +10,12 @@ from weir.state.quota_usage import Amounts
 from weir.state.shapes import GPU_ROW, RequestShape, model_row_name
 
 
-def usage_on(cluster: Cluster, shape: RequestShape, at: int) -> Amounts:
+def usage_on(cluster: Cluster, shape: RequestShape, index: int) -> Amounts:
     """Return the charge of a pod of this shape on a node."""
     if not shape.devices:
         return shape.charges
-    milli = shape.charge_on(cluster.device_memory[at])
-    node = cluster.nodes[at]
+    milli = shape.charge_on(cluster.device_memory[index])
+    node = cluster.nodes[index]
     if node is None or node.gpu_model is None:
         return (*shape.charges, (GPU_ROW, milli))
     return (*shape.charges, (GPU_ROW, milli), (cluster.rows.of(model_row_name(node.gpu_model)), milli))
@@ -78,9 +78,9 @@ def set_absent(cluster: Cluster, job: Job, absent: Collection[Pod]) -> None:
         job.tally()
 
 
-def allocate(cluster: Cluster, pod: Pod, at: int, devices: tuple[int, ...], pods: int = 1) -> None:
+def allocate(cluster: Cluster, pod: Pod, node: int, devices: tuple[int, ...], pods: int = 1) -> None:
     """Allocate devices of a node to a pod (pods -1: release them)."""
-    cluster.free_capacity.hold(at, pod.shape, devices, cluster.device_memory[at], pods)
+    cluster.free_capacity.hold(node, pod.shape, devices, cluster.device_memory[node], pods)
 
 
 def pod_of(cluster: Cluster, key: events.PodKey) -> Pod | None:

@@ -31,8 +31,8 @@ def pod_protected(cluster: Cluster, event: events.PodProtected) -> None:
     """Set the budgets that an eviction of a pod counts against."""
     pod = pod_of(cluster, event.pod)
     if pod is not None:
-        found = (cluster.budgets.get(name) for name in event.budgets)
-        pod.budgets = tuple([budget for budget in found if budget is not None])
+        budgets = (cluster.budgets.get(name) for name in event.budgets)
+        pod.budgets = tuple([budget for budget in budgets if budget is not None])
 
 
 def use(pod: Pod) -> None:
@@ -50,7 +50,7 @@ def stop_refused(cluster: Cluster, event: events.StopRefused) -> None:
     pod = pod_of(cluster, event.pod)
     if pod is None or pod.phase is not Phase.STOPPING:
         return
-    job, at = pod.job, pod.node
+    job, node = pod.job, pod.node
     release_nominations(cluster, job)
     charge(cluster, pod, -1)
     pod.phase = Phase.RUNNING
@@ -59,11 +59,11 @@ def stop_refused(cluster: Cluster, event: events.StopRefused) -> None:
     job.stopping -= 1
     charge(cluster, pod, 1)
     cluster.running_pods.add(pod, job.since_s)
-    cluster.releasing.hold(at, pod.shape, pod.devices, cluster.device_memory[at], 1)
-    cluster.releasing_on[at] -= 1
-    if not cluster.releasing_on[at]:
-        del cluster.releasing_on[at]
-    cluster.changed(at)
+    cluster.releasing.hold(node, pod.shape, pod.devices, cluster.device_memory[node], 1)
+    cluster.releasing_on[node] -= 1
+    if not cluster.releasing_on[node]:
+        del cluster.releasing_on[node]
+    cluster.changed(node)
     for budget in pod.budgets:
         budget.allowed = min(budget.allowed, 0)
     if event.by is not None:

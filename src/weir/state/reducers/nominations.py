@@ -14,19 +14,19 @@ def nominated(cluster: Cluster, event: events.Nominated) -> None:
     if job is None:
         return
     for place in event.places:
-        pod, at = pod_of(cluster, place.pod), cluster.node_at.get(place.node)
-        if pod is None or at is None or pod.nomination is not None or pod.phase is Phase.RUNNING:
+        pod, node = pod_of(cluster, place.pod), cluster.node_at.get(place.node)
+        if pod is None or node is None or pod.nomination is not None or pod.phase is Phase.RUNNING:
             continue
         grow_for(cluster, place.devices)
         charge(cluster, pod, -1)
         if pod.phase is Phase.PENDING:
             pod.phase = Phase.NOMINATED
             job.pending[pod.group] -= 1
-        pod.nomination = (at, place.devices)
+        pod.nomination = (node, place.devices)
         job.placed[pod.group] += 1
         charge(cluster, pod, 1)
-        allocate(cluster, pod, at, place.devices)
-        cluster.changed(at)
+        allocate(cluster, pod, node, place.devices)
+        cluster.changed(node)
         cluster.nominated[job.name] = job
         cluster.withdrawn.pop(job.name, None)
     job.nomination_freed_by = event.freed_by
@@ -48,14 +48,14 @@ def nomination_blocked(cluster: Cluster, event: events.NominationBlocked) -> Non
         job.blocked_since_s = event.since_s
 
 
-def nominated_on(cluster: Cluster, at: int) -> list[Pod]:
+def nominated_on(cluster: Cluster, node: int) -> list[Pod]:
     """Return the pods nominated on a node."""
     return [
         pod
         for job in cluster.nominated.values()
         for group in job.pods
         for pod in group
-        if pod.nomination is not None and pod.nomination[0] == at
+        if pod.nomination is not None and pod.nomination[0] == node
     ]
 
 
@@ -72,10 +72,10 @@ def release_nominations(cluster: Cluster, job: Job) -> None:
 def release_nomination(cluster: Cluster, pod: Pod) -> None:
     """Release a nomination: the pod is pending, or still being stopped, as before."""
     assert pod.nomination is not None
-    job, (at, devices) = pod.job, pod.nomination
+    job, (node, devices) = pod.job, pod.nomination
     charge(cluster, pod, -1)
-    allocate(cluster, pod, at, devices, -1)
-    cluster.changed(at)
+    allocate(cluster, pod, node, devices, -1)
+    cluster.changed(node)
     pod.nomination = None
     job.placed[pod.group] -= 1
     if pod.phase is Phase.NOMINATED:

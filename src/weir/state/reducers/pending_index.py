@@ -51,13 +51,13 @@ def enqueue(cluster: Cluster, job: Job) -> None:
         if job.waiting.key == key:
             return
         dequeue(cluster, job)
-    found = cluster.waiting.get(key)
-    if found is None:
-        found = cluster.waiting[key] = EquivalenceClass(key, job, cluster.classes_made)
+    queued = cluster.waiting.get(key)
+    if queued is None:
+        queued = cluster.waiting[key] = EquivalenceClass(key, job, cluster.classes_made)
         cluster.classes_made += 1
-        cluster.waiting_of.setdefault(job.project, {})[found] = None
-    found.add(job)
-    job.waiting = found
+        cluster.waiting_of.setdefault(job.project, {})[queued] = None
+    queued.add(job)
+    job.waiting = queued
 
 
 def _class_key(job: Job) -> tuple[object, ...]:

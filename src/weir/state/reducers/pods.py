@@ -12,26 +12,26 @@ from weir.state.reducers.pending_index import set_running, update_status
 
 def assigned(cluster: Cluster, event: events.PodAssigned) -> None:
     """Allocate a pod's placement."""
-    pod, at = pod_of(cluster, event.place.pod), cluster.node_at.get(event.place.node)
-    if pod is None or at is None or pod.phase in (Phase.RUNNING, Phase.STOPPING):
+    pod, node = pod_of(cluster, event.place.pod), cluster.node_at.get(event.place.node)
+    if pod is None or node is None or pod.phase in (Phase.RUNNING, Phase.STOPPING):
         return
     job = pod.job
     grow_for(cluster, event.place.devices)
     if pod.nomination is not None:
         release_nomination(cluster, pod)
     if pod.phase is Phase.ABSENT:  # the pod was reported absent before, but exists
-        group = (other for of in job.pods for other in of)
+        group = (other for members in job.pods for other in members)
         set_absent(cluster, job, {other for other in group if other.phase is Phase.ABSENT} - {pod})
     charge(cluster, pod, -1)
     job.pending[pod.group] -= 1
     job.placed[pod.group] += 1
-    pod.phase, pod.node, pod.devices = Phase.RUNNING, at, event.place.devices
+    pod.phase, pod.node, pod.devices = Phase.RUNNING, node, event.place.devices
     job.forget_running()
-    pod.amounts = usage_on(cluster, pod.shape, at)
+    pod.amounts = usage_on(cluster, pod.shape, node)
     charge(cluster, pod, 1)
-    allocate(cluster, pod, at, pod.devices)
-    cluster.pods_on[at][pod] = None
-    cluster.changed(at)
+    allocate(cluster, pod, node, pod.devices)
+    cluster.pods_on[node][pod] = None
+    cluster.changed(node)
     if job.started_s is None:
         job.started_s = job.since_s = event.at_s
         job.saved_s = None
@@ -78,22 +78,22 @@ def stopped(cluster: Cluster, event: events.PodStopped) -> None:
 
 def release(cluster: Cluster, pod: Pod, at_s: float) -> None:
     """Release the allocation of a running or terminating pod."""
-    job, at = pod.job, pod.node
+    job, node = pod.job, pod.node
     charge(cluster, pod, -1)
-    allocate(cluster, pod, at, pod.devices, -1)
+    allocate(cluster, pod, node, pod.devices, -1)
     if pod.phase is Phase.STOPPING:
-        cluster.releasing.hold(at, pod.shape, pod.devices, cluster.device_memory[at], 1)
-        cluster.releasing_on[at] -= 1
-        if not cluster.releasing_on[at]:
-            del cluster.releasing_on[at]
+        cluster.releasing.hold(node, pod.shape, pod.devices, cluster.device_memory[node], 1)
+        cluster.releasing_on[node] -= 1
+        if not cluster.releasing_on[node]:
+            del cluster.releasing_on[node]
         job.stopping -= 1
     else:
         job.placed[pod.group] -= 1
         cluster.running_pods.remove(pod)
-    del cluster.pods_on[at][pod]
+    del cluster.pods_on[node][pod]
     if cluster.refused:
         cluster.refused.pop(pod, None)
-    cluster.changed(at)
+    cluster.changed(node)
     pod.node, pod.devices = -1, ()
     job.forget_running()
     if pod.nomination is None:

@@ -71,10 +71,16 @@ def changed(cluster: Cluster, event: events.WorkloadChanged) -> None:
     out_of = job.project
     _take_out(cluster, job)
     cluster.usage.holds(before.project, cluster.ledger.allocated[out_of][GPU_ROW], at_s)
-    for at, shape in enumerate(terms.shapes):
-        had = before.groups[at].count if at < len(job.shapes) and job.shapes[at] is shape else 0
-        if spec.groups[at].count > had:
-            cluster.mix.asked(shape.plain or shape, spec.groups[at].count - had, cluster.free_capacity)
+    for group_index, shape in enumerate(terms.shapes):
+        had = (
+            before.groups[group_index].count
+            if group_index < len(job.shapes) and job.shapes[group_index] is shape
+            else 0
+        )
+        if spec.groups[group_index].count > had:
+            cluster.mix.asked(
+                shape.plain or shape, spec.groups[group_index].count - had, cluster.free_capacity
+            )
     job.take_on(spec, terms)
     _note_protection(cluster, job)
     _put_in(cluster, job)
@@ -137,9 +143,9 @@ def _hold_all(cluster: Cluster, job: Job, sign: int) -> None:
             places = [] if pod.nomination is None else [pod.nomination]
             if pod.phase in (Phase.RUNNING, Phase.STOPPING):
                 places.append((pod.node, pod.devices))
-            for at, devices in places:
-                allocate(cluster, pod, at, devices, sign)
-                cluster.changed(at)
+            for node, devices in places:
+                allocate(cluster, pod, node, devices, sign)
+                cluster.changed(node)
             if pod.phase is Phase.STOPPING:
                 memory = cluster.device_memory[pod.node]
                 cluster.releasing.hold(pod.node, pod.shape, pod.devices, memory, -sign)

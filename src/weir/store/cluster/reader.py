@@ -83,8 +83,8 @@ class ClusterHistoryReader:
             rows = [_workload(text) for text in connection.execute(listed).scalars()] if limit else []
             return int(connection.execute(count).scalar_one()), rows
 
-        found: tuple[int, list[StoredHistoryEntry]] = self._read(read)
-        return found
+        result: tuple[int, list[StoredHistoryEntry]] = self._read(read)
+        return result
 
     def workload(self, namespace: str, name: str, since_s: float = 0.0) -> StoredHistoryEntry | None:
         """Return the newest workload of a name, or whose owner has it, that was submitted since a time.
@@ -97,8 +97,8 @@ class ClusterHistoryReader:
     def series(self, number: int) -> str | None:
         """Return the stored curves of a workload; None if there are none."""
         wanted = select(cluster_series.c.series).where(cluster_series.c.uid == number)
-        found: str | None = self._read(lambda connection: connection.execute(wanted).scalar())
-        return found
+        series: str | None = self._read(lambda connection: connection.execute(wanted).scalar())
+        return series
 
     # Events
 
@@ -131,13 +131,13 @@ class ClusterHistoryReader:
         """Return the time from which, and up to which, usage is stored; None if nothing is."""
         last = select(marks.c.at_s).where(marks.c.name == SAMPLED)
         began = select(marks.c.at_s).where(marks.c.name == BEGAN)
-        found: tuple[float | None, float | None] = self._read(
+        period: tuple[float | None, float | None] = self._read(
             lambda connection: (
                 connection.execute(began).scalar(),
                 connection.execute(last).scalar(),
             )
         )
-        return found
+        return period
 
     def gaps(self, since_s: float, until_s: float) -> Sequence[str]:
         """Return the gaps of the stored history in a period, as sentences."""
@@ -146,10 +146,10 @@ class ClusterHistoryReader:
         within = select(_events.sentence).where(
             _events.kind == GAP, by_weir, _events.at_s >= since_s, _events.at_s < until_s
         )
-        found: Sequence[str] = self._read(
+        sentences: Sequence[str] = self._read(
             lambda connection: list(connection.execute(within.order_by(_events.at_s).limit(3)).scalars())
         )
-        return found
+        return sentences
 
     def usage(
         self, since_s: float, until_s: float, by: By, now_s: float, scope: ReportScope = EVERYTHING

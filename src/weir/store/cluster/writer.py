@@ -91,7 +91,7 @@ class ClusterHistory:
         for some in _parts(changed):
             self._do(partial(self._write, changed=some))
         for few in _parts(told):
-            self._do(partial(insert_new, table=cluster_events, rows=[_event(each) for each in few]))
+            self._do(partial(insert_new, table=cluster_events, rows=[_event(event) for event in few]))
 
     def series(self, numbers: Sequence[int]) -> dict[int, str]:
         """Return the stored curves of workloads by number."""
@@ -159,51 +159,51 @@ class ClusterHistory:
     # Called in a transaction of the writer
 
     def _write(self, connection: Connection, changed: Sequence[ClusterHistoryEntry]) -> None:
-        uids = [each.row.uid for each in changed]
-        known = {row.uid: row for row in connection.execute(_KNOWN.where(_uid.in_(uids)))}
-        changed = [each for each in changed if not _is_late(each, known.get(each.row.uid))]
+        uids = [workload.row.uid for workload in changed]
+        stored = {row.uid: row for row in connection.execute(_KNOWN.where(_uid.in_(uids)))}
+        changed = [workload for workload in changed if not _is_late(workload, stored.get(workload.row.uid))]
         told_of = set(connection.execute(_ENDS.where(events.c.uid.in_(uids))).scalars())
         self._free_names(connection, changed)
-        found = _Changes()
+        changes = _Changes()
         # Ended workloads first, because they free their names
-        for each in sorted(changed, key=lambda each: each.is_live):
-            _add(found, each, known.get(each.row.uid), has_end=each.row.uid in told_of)
-        self._store(connection, found)
+        for workload in sorted(changed, key=lambda workload: workload.is_live):
+            _add(changes, workload, stored.get(workload.row.uid), has_end=workload.row.uid in told_of)
+        self._store(connection, changes)
 
     def _free_names(self, connection: Connection, changed: Sequence[ClusterHistoryEntry]) -> None:
         """End older workloads of the names of live ones if their ends were never seen, not even now."""
-        live = {each.row.name: each.row for each in changed if each.is_live}
-        ending = {each.row.uid for each in changed if not each.is_live}
-        there = select(_uid, workloads.c.name).where(
+        live = {workload.row.name: workload.row for workload in changed if workload.is_live}
+        ending = {workload.row.uid for workload in changed if not workload.is_live}
+        namesakes = select(_uid, workloads.c.name).where(
             workloads.c.name.in_(list(live)), workloads.c.state == LIVE
         )
-        for uid, name in connection.execute(there).all():
+        for uid, name in connection.execute(namesakes).all():
             if uid != live[name].uid and uid not in ending:
                 self._close(connection, [uid], live[name].submitted_s)
 
     def _close(self, connection: Connection, uids: Sequence[int], at_s: float) -> None:
-        found = _Changes()
+        changes = _Changes()
         told_of = set(connection.execute(_ENDS.where(events.c.uid.in_(uids))).scalars())
         for row in connection.execute(_STORED.where(_uid.in_(uids), workloads.c.state == LIVE)).all():
             end_s = max(at_s, row.submitted_s)
-            times = EndTimes([row[4 + at] or "" for at in range(4)], *row[2:4], end_s)
+            times = EndTimes([row[4 + index] or "" for index in range(4)], *row[2:4], end_s)
             if row.uid not in told_of:  # a former leader may have stored it as live after its end
-                _end(found, row.uid, row.name, times, "stopped", VANISHED)
+                _end(changes, row.uid, row.name, times, "stopped", VANISHED)
             stated = dict(mapping_of(row.stated))
             stated["row"] |= {"status": "stopped", "ended_s": end_s, "pods_running": 0}
             stated["row"]["reason"] = {"why": "stopped", "sentence": VANISHED, "numbers": {}}
             values = {"state": "stopped", "ended_s": end_s, "sentence": VANISHED}
             connection.execute(update(workloads).where(_uid == row.uid).values(values))
-            mine = cluster_workloads.c.uid == row.uid
-            connection.execute(update(cluster_workloads).where(mine).values(stated=as_json(stated)))
-        self._store(connection, found)
+            condition = cluster_workloads.c.uid == row.uid
+            connection.execute(update(cluster_workloads).where(condition).values(stated=as_json(stated)))
+        self._store(connection, changes)
 
-    def _store(self, connection: Connection, found: _Changes) -> None:
-        put_all(connection, workloads, found.rows)
-        put_all(connection, cluster_workloads, found.stated)
-        insert_new(connection, cluster_events, [_event(each) for each in found.told])
-        add_ends(connection, found.ended)
-        self._history.write(connection, found.events)
+    def _store(self, connection: Connection, changes: _Changes) -> None:
+        put_all(connection, workloads, changes.rows)
+        put_all(connection, cluster_workloads, changes.stated)
+        insert_new(connection, cluster_events, [_event(event) for event in changes.told])
+        add_ends(connection, changes.ended)
+        self._history.write(connection, changes.events)
 
 
 _KINDS = ("project", "department", "user", "type")
@@ -224,27 +224,27 @@ _STORED = select(
 ).select_from(_JOINED)
 
 
-def _is_late(workload: ClusterHistoryEntry, known: Any) -> bool:
+def _is_late(workload: ClusterHistoryEntry, stored: Any) -> bool:
     """Return True if a live workload was seen before its stored end: a leader that was slow wrote it last."""
-    ended_s = None if known is None else known.ended_s
+    ended_s = None if stored is None else stored.ended_s
     return workload.is_live and ended_s is not None and workload.seen_s <= ended_s
 
 
-def _add(found: _Changes, workload: ClusterHistoryEntry, known: Any, *, has_end: bool) -> None:
+def _add(changes: _Changes, workload: ClusterHistoryEntry, stored: Any, *, has_end: bool) -> None:
     """Add the rows of a workload as it is now, and its events since it was stored."""
     seen = workload.row
-    first_s = (None if known is None else known.first_started_s) or seen.first_started_s or seen.started_s
-    started_s = seen.started_s or (None if known is None else known.started_s) or first_s
+    first_s = (None if stored is None else stored.first_started_s) or seen.first_started_s or seen.started_s
+    started_s = seen.started_s or (None if stored is None else stored.started_s) or first_s
     row = seen if workload.is_live else _with_last_start(workload, started_s)
     reason = row.reason if row.status == PENDING else None
     why = None if reason is None else reason.why
     evicted_s = None if row.evicted is None else row.evicted.at_s
-    before_s = None if known is None else known.evicted_s
+    before_s = None if stored is None else stored.evicted_s
     if row.status == STOPPING:
         evicted_s = before_s  # it may still save a checkpoint: the eviction is final once its pods are gone
-    found.rows.append(storable_row(_row(workload, row, first_s) | {"started_s": started_s}))
-    full = row.model_copy(update={"first_started_s": first_s, "ended_s": found.rows[-1]["ended_s"]})
-    found.stated.append(
+    changes.rows.append(storable_row(_row(workload, row, first_s) | {"started_s": started_s}))
+    full = row.model_copy(update={"first_started_s": first_s, "ended_s": changes.rows[-1]["ended_s"]})
+    changes.stated.append(
         {
             "uid": row.uid,
             "namespace": workload.namespace,
@@ -255,15 +255,15 @@ def _add(found: _Changes, workload: ClusterHistoryEntry, known: Any, *, has_end:
             "stated": as_json({**workload.stated, "row": full.model_dump(mode="json")}),
         }
     )
-    if reason is not None and (known is None or known.why != why):
-        found.told.append(_reason(workload, reason))
+    if reason is not None and (stored is None or stored.why != why):
+        changes.told.append(_reason(workload, reason))
     if row.evicted is not None and evicted_s not in (None, before_s):
-        found.events.append(_eviction(row, row.evicted))
+        changes.events.append(_eviction(row, row.evicted))
     if not workload.is_live and not has_end:
         end_s = max(row.submitted_s, row.ended_s or workload.seen_s)
-        keys = [found.rows[-1][kind] or "" for kind in _KINDS]
+        keys = [changes.rows[-1][kind] or "" for kind in _KINDS]
         times = EndTimes(keys, row.submitted_s, first_s, end_s)
-        _end(found, row.uid, row.name, times, row.status, found.rows[-1]["sentence"])
+        _end(changes, row.uid, row.name, times, row.status, changes.rows[-1]["sentence"])
 
 
 def _eviction(row: WorkloadRow, evicted: EvictionRow) -> HistoryEvent:
@@ -276,11 +276,11 @@ def _eviction(row: WorkloadRow, evicted: EvictionRow) -> HistoryEvent:
     )
 
 
-def _end(found: _Changes, uid: int, name: str, times: EndTimes, how: str, sentence: str) -> None:
+def _end(changes: _Changes, uid: int, name: str, times: EndTimes, how: str, sentence: str) -> None:
     plain = sentence or f"{name} {how} {span(times.ended_s - times.submitted_s)} after its submission."
     about = uid, name, times.keys[0]
-    found.events.append(HistoryEvent(times.ended_s, ENDED, plain, *about, numbers={"how": how}))
-    found.ended.append(times)
+    changes.events.append(HistoryEvent(times.ended_s, ENDED, plain, *about, numbers={"how": how}))
+    changes.ended.append(times)
 
 
 def _with_last_start(workload: ClusterHistoryEntry, started_s: float | None) -> WorkloadRow:

@@ -86,8 +86,8 @@ def restore(home: Path, url: str | None, file: Path) -> tuple[BackupContents, Pa
     except (OSError, sqlite3.Error) as error:
         raise _failed(f"{file} can't be restored", error) from error
     finally:
-        for each in files:
-            each.close()
+        for lock_file in files:
+            lock_file.close()
 
 
 def _restore(home: Path, target: Path, file: Path) -> tuple[BackupContents, Path | None]:
@@ -143,7 +143,9 @@ def inspect(file: Path) -> BackupContents:
             "SELECT count(*) FROM workloads WHERE state = 'live'",
             "SELECT count(*) FROM tokens",
         )
-        return BackupContents(mark[0], mark[1], *(connection.execute(each).fetchone()[0] for each in counts))
+        return BackupContents(
+            mark[0], mark[1], *(connection.execute(query).fetchone()[0] for query in counts)
+        )
 
 
 @contextmanager
@@ -224,8 +226,8 @@ def _sync(file: Path) -> None:
         os.close(descriptor)
 
 
-def _failed(what: str, error: Exception) -> StoreFailed:
+def _failed(problem: str, error: Exception) -> StoreFailed:
     if isinstance(error, StoreFailed):
         return error
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return StoreFailed(f"{what}: {reason}.")
+    return StoreFailed(f"{problem}: {reason}.")

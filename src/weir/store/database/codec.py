@@ -29,8 +29,8 @@ def packed(adapter: TypeAdapter[Noun], noun: Noun) -> str:
 
 def idle_progress(text: str) -> IdleProgress:
     """Parse the position of a workload on the idle ladder."""
-    known = {key: value for key, value in mapping_of(text).items() if key in IdleProgress._fields}
-    return IdleProgress(**known)
+    progress = {key: value for key, value in mapping_of(text).items() if key in IdleProgress._fields}
+    return IdleProgress(**progress)
 
 
 def as_json(value: object) -> str:
@@ -48,13 +48,13 @@ def mapping_of(text: str) -> Mapping[str, Any]:
 def record_of(kind: Callable[..., Noun], row: Row[Any], **read: object) -> Noun:
     """Return a dataclass whose fields hold the columns of their names, except those in `read`."""
     columns = row._asdict()
-    names = [each.name for each in fields(cast("Any", kind)) if each.name in columns]
+    names = [field.name for field in fields(cast("Any", kind)) if field.name in columns]
     return kind(**{**{name: columns[name] for name in names}, **read})
 
 
 def row_of(record: object, *leave_out: str) -> dict[str, Any]:
     """Return the columns of a dataclass, named as its fields; mappings and sequences as JSON."""
-    names = [each.name for each in fields(cast("Any", record)) if each.name not in leave_out]
+    names = [field.name for field in fields(cast("Any", record)) if field.name not in leave_out]
     values = {name: getattr(record, name) for name in names}
     return {
         name: as_json(value) if isinstance(value, Mapping | list | tuple) else value

@@ -318,8 +318,8 @@ def own(home: Path | None, address: URL) -> list[IO[bytes]]:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            for each in files:
-                each.close()
+            for lock_file in files:
+                lock_file.close()
             raise StoreFailed(
                 f"Another server has the database in {path.parent} open: stop it first."
             ) from None

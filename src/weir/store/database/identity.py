@@ -55,9 +55,9 @@ class NumberedDirectories:
 
 def numbered(home: Path) -> NumberedDirectories:
     """Return the numbered directories of a home: those that hold a directory for each workload."""
-    found = [pair for directory in NUMBERED for pair in _numbers(home / directory)]
-    highest, path = max(found, default=(0, home))
-    return NumberedDirectories(len(found), highest, path)
+    pairs = [pair for directory in NUMBERED for pair in _numbers(home / directory)]
+    highest, path = max(pairs, default=(0, home))
+    return NumberedDirectories(len(pairs), highest, path)
 
 
 def _numbers(directory: Path) -> list[tuple[int, Path]]:
@@ -132,25 +132,29 @@ def open_pool(connection: Connection, home: Path, *, begin_again: bool) -> PoolI
     Raises:
         StoreFailed: they don't belong together; the sentence names the way out.
     """
-    there = numbered(home)
+    in_home = numbered(home)
     with connection.begin():
-        ours = mark_of_database(connection)
+        database_mark = mark_of_database(connection)
         highest = highest_number(connection)
-        is_new = ours is None and not highest and connection.execute(select(queues.c.name)).first() is None
+        is_new = (
+            database_mark is None
+            and not highest
+            and connection.execute(select(queues.c.name)).first() is None
+        )
         try:
             homes = mark_of_home(home)
-            refused = _mismatch(home, homes, ours, there, highest, is_new=is_new)
+            refused = _mismatch(home, homes, database_mark, in_home, highest, is_new=is_new)
         except StoreFailed as unreadable:
             homes, refused = None, str(unreadable)
         if refused and not begin_again:
             raise StoreFailed(refused)
-        mark = PoolIdentity(new_id(), 0) if refused else ours or homes or PoolIdentity(new_id(), 0)
+        mark = PoolIdentity(new_id(), 0) if refused else database_mark or homes or PoolIdentity(new_id(), 0)
         if homes is None and not refused and is_new:
             mark_home(home, mark)  # before the commit: if that fails, the next start continues here
         opened = PoolIdentity(mark.id, mark.opened + 1)
-        has_leftovers = _write(connection, opened, ours, has_leftovers=bool(refused))
+        has_leftovers = _write(connection, opened, database_mark, has_leftovers=bool(refused))
         if refused:
-            raise_numbers(connection, there.highest)
+            raise_numbers(connection, in_home.highest)
     mark_home(home, opened)
     return replace(opened, has_leftovers=has_leftovers)
 
@@ -168,24 +172,24 @@ def open_cluster(connection: Connection, uid: str) -> PoolIdentity:
     """
     mark = cluster_id(uid)
     with connection.begin():
-        ours = mark_of_database(connection)
-        if ours is None and connection.execute(select(queues.c.name)).first() is not None:
+        database_mark = mark_of_database(connection)
+        if database_mark is None and connection.execute(select(queues.c.name)).first() is not None:
             raise StoreFailed(_OF_A_POOL)
-        check_cluster(ours, uid)
-        opened = PoolIdentity(mark, (0 if ours is None else ours.opened) + 1)
-        _write(connection, opened, ours, has_leftovers=False)
+        check_cluster(database_mark, uid)
+        opened = PoolIdentity(mark, (0 if database_mark is None else database_mark.opened) + 1)
+        _write(connection, opened, database_mark, has_leftovers=False)
     return opened
 
 
-def check_cluster(found: PoolIdentity | None, uid: str) -> None:
+def check_cluster(mark: PoolIdentity | None, uid: str) -> None:
     """Refuse a database with another identity than that of the history of a cluster.
 
     Raises:
         StoreFailed: it has another.
     """
-    if found is None or found.id == cluster_id(uid):
+    if mark is None or mark.id == cluster_id(uid):
         return
-    if found.id.startswith(cluster_id("")):
+    if mark.id.startswith(cluster_id("")):
         raise StoreFailed("The database has the history of another cluster: name a database of its own.")
     raise StoreFailed(_OF_A_POOL)
 
@@ -206,8 +210,8 @@ def _write(
 def _mismatch(  # noqa: PLR0911 - one for each way in which they differ
     home: Path,
     homes: PoolIdentity | None,
-    ours: PoolIdentity | None,
-    there: NumberedDirectories,
+    mark: PoolIdentity | None,
+    in_home: NumberedDirectories,
     highest: int,
     *,
     is_new: bool,
@@ -216,29 +220,29 @@ def _mismatch(  # noqa: PLR0911 - one for each way in which they differ
     if is_new:
         if homes is not None and homes.opened:
             return f"{home} is the home of a pool, but its database is new and empty: {_WAY_OUT}."
-        if there.count:
+        if in_home.count:
             return (
-                f"{home} holds {there.count} directories of workloads, but its database is new and empty: "
-                f"{_WAY_OUT}, whose numbers begin above {there.highest}."
+                f"{home} holds {in_home.count} directories of workloads, but its database is new and empty: "
+                f"{_WAY_OUT}, whose numbers begin above {in_home.highest}."
             )
         return None
-    if ours is not None and homes is None:
+    if mark is not None and homes is None:
         return (
-            f"The database is of another pool, {ours.id[:8]}, and {home} is not its home: name its home with "
+            f"The database is of another pool, {mark.id[:8]}, and {home} is not its home: name its home with "
             "WEIR_HOME, or make one pool of the two with `weir up --begin-again`."
         )
-    if homes is not None and (ours is None or ours.id != homes.id):
-        other = "an unknown pool" if ours is None else f"pool {ours.id[:8]}"
+    if homes is not None and (mark is None or mark.id != homes.id):
+        other = "an unknown pool" if mark is None else f"pool {mark.id[:8]}"
         return f"The database is of {other}, {home} is the home of pool {homes.id[:8]}: {_WAY_OUT}."
-    if there.highest > highest:
+    if in_home.highest > highest:
         return (
             f"The database is an older copy, or weir.db-wal beside it is missing: its highest "
-            f"workload number is {highest}, but {there.path} has a higher one: move that away if no pool "
+            f"workload number is {highest}, but {in_home.path} has a higher one: move that away if no pool "
             f"made it; else {_WAY_OUT}."
         )
-    if homes is not None and ours is not None and ours.opened < homes.opened:
+    if homes is not None and mark is not None and mark.opened < homes.opened:
         return (
-            f"The database is an older copy, opened {ours.opened} times where {home} was opened "
+            f"The database is an older copy, opened {mark.opened} times where {home} was opened "
             f"{homes.opened} times: {_WAY_OUT}."
         )
     return None

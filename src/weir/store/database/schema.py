@@ -21,16 +21,16 @@ def bring_up_to_date(connection: Connection) -> None:
         from alembic.script import ScriptDirectory
         from alembic.util import CommandError
 
-        found = _revision(connection)
+        revision = _revision(connection)
         config = Config()
         config.set_main_option("script_location", str(MIGRATIONS))
-        config.attributes.update(connection=connection, is_new=found is None)
-        if found is None:
+        config.attributes.update(connection=connection, is_new=revision is None)
+        if revision is None:
             command.stamp(config, "head")
             return
-        known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-        if found not in known:
-            version = "a newer version" if found > HEAD else "a version before the first release"
+        revisions = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+        if revision not in revisions:
+            version = "a newer version" if revision > HEAD else "a version before the first release"
             raise StoreFailed(f"The database was made by {version} of Weir: use that version.")
         try:
             command.upgrade(config, "head")

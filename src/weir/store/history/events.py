@@ -67,8 +67,8 @@ class EventHistory(WriteListener):
             return
         first = self._committed + len(self._written) + 1
         rows = [
-            replace(event, id=first + at, sentence=event.sentence[:SENTENCE_MOST])
-            for at, event in enumerate(happenings)
+            replace(event, id=first + index, sentence=event.sentence[:SENTENCE_MOST])
+            for index, event in enumerate(happenings)
         ]
         connection.execute(_INSERT, [row_of(row) for row in rows])
         add_events(connection, rows)
@@ -104,7 +104,7 @@ class EventHistory(WriteListener):
 
         def stop() -> None:
             with self._lock:
-                self._hear = tuple(each for each in self._hear if each is not hear)
+                self._hear = tuple(listener for listener in self._hear if listener is not hear)
 
         return stop
 
@@ -139,12 +139,12 @@ class EventHistory(WriteListener):
             where.append(events.c.kind.in_(kinds))
         self._await_recorded()
         limit = max(1, min(limit, PAGE_MOST))
-        here = select(events).where(*where)
+        query = select(events).where(*where)
         if after is not None:
-            here = here.where(events.c.id < after)
+            query = query.where(events.c.id < after)
 
         def read(connection: Connection) -> RecordPage[HistoryEvent]:
-            rows = connection.execute(here.order_by(events.c.id.desc()).limit(limit + 1)).all()
+            rows = connection.execute(query.order_by(events.c.id.desc()).limit(limit + 1)).all()
             total = connection.execute(select(func.count()).select_from(events).where(*where)).scalar_one()
             items = [_of(row) for row in rows[:limit]]
             return RecordPage(items, total, items[-1].id if len(rows) > limit else None)

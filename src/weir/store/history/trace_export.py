@@ -73,7 +73,7 @@ def _line(row: Row[Any], start_s: float, models: Collection[str]) -> Iterable[ob
     shared = request.is_shared
     by_memory = request.gpu_memory > 0
     gpus: object = "" if by_memory else request.share_milli / WHOLE_MILLI if shared else request.devices
-    known = [model for model in request.gpu_models if model in models]
+    listed = [model for model in request.gpu_models if model in models]
     return (
         f"{row.uid}",
         row.project,
@@ -85,7 +85,7 @@ def _line(row: Row[Any], start_s: float, models: Collection[str]) -> Iterable[ob
         gpus,
         request.gpu_memory or "",
         request.devices if shared and request.devices > 1 else "",
-        "|".join(known),
+        "|".join(listed),
         f"{_cpu(workload)}m",
         request.memory or 0,
         workload.priority,

@@ -130,10 +130,10 @@ def sums_between(connection: Connection, kind: str, pieces: Sequence[Piece]) -> 
             select(workload_sums).where(in_pieces(workload_sums, pieces, _sums.kind == kind))
         ):
             rows[row.key].append(row)
-    found: defaultdict[str, WorkloadSum] = defaultdict(WorkloadSum)
+    sums: defaultdict[str, WorkloadSum] = defaultdict(WorkloadSum)
     for key, own in rows.items():
-        found[key] = _summed(own)
-    return found
+        sums[key] = _summed(own)
+    return sums
 
 
 def counts_between(
@@ -215,15 +215,15 @@ def _add(connection: Connection, additions: Mapping[SumKey, WorkloadSum]) -> Non
     put_all(
         connection,
         workload_sums,
-        [dict(zip(names, key, strict=True)) | found.columns() for key, found in into.items()],
+        [dict(zip(names, key, strict=True)) | total.columns() for key, total in into.items()],
     )
 
 
-def in_pieces(table: Table, pieces: Sequence[Piece], *more: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Return the condition that selects the sums of some spans; `more` conditions hold for each of them."""
+def in_pieces(table: Table, pieces: Sequence[Piece], *extra: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Return the condition that selects the sums of some spans; `extra` conditions hold for each of them."""
     return or_(
         *(
-            and_(*more, table.c.span_s == span_s, table.c.at_s >= first, table.c.at_s < end)
+            and_(*extra, table.c.span_s == span_s, table.c.at_s >= first, table.c.at_s < end)
             for span_s, first, end in pieces
         )
     )

@@ -69,8 +69,8 @@ class NotificationOutbox(WriteListener):
         for rule, topic, event in self.rules.index.matches(connection, events):
             if self._queued[rule.id] + self._new[rule.id] >= QUEUED_MAX:
                 table = notification_rules
-                more = update(table).where(table.c.id == rule.id).values(dropped=table.c.dropped + 1)
-                connection.execute(more)
+                change = update(table).where(table.c.id == rule.id).values(dropped=table.c.dropped + 1)
+                connection.execute(change)
                 continue
             self._new[rule.id] += 1
             rows.append(_notification_row(rule, topic, event))
@@ -94,15 +94,15 @@ class NotificationOutbox(WriteListener):
 
     def claim(self, rule: NotificationRule, now_s: float) -> Claim:
         """Return the message of a rule that is due, a new one if there is none and a digest is due."""
-        found = self._database.read(lambda connection: _look(connection, rule, now_s))
-        if not found.is_queued:
-            return found
+        claim = self._database.read(lambda connection: _look(connection, rule, now_s))
+        if not claim.is_queued:
+            return claim
         return self._database.write(lambda connection: self._claim(connection, rule, now_s)).result()
 
     def _claim(self, connection: Connection, rule: NotificationRule, now_s: float) -> Claim:
         """Make a message of queued notifications, unless another caller just has."""
-        found = _look(connection, rule, now_s)
-        return Claim(self._make(connection, rule, now_s)) if found.is_queued else found
+        claim = _look(connection, rule, now_s)
+        return Claim(self._make(connection, rule, now_s)) if claim.is_queued else claim
 
     def _make(self, connection: Connection, rule: NotificationRule, now_s: float) -> OutboxMessage:
         queued = connection.execute(_QUEUED, {"of_rule": rule.id}).all()
@@ -121,7 +121,7 @@ class NotificationOutbox(WriteListener):
         row = row_of(message, "id", "done_s", "notifications")
         made = connection.execute(insert(notification_messages).values(row)).inserted_primary_key
         assert made is not None
-        ids = [each.id for each in queued]
+        ids = [notification.id for notification in queued]
         of_message = update(notifications).where(notifications.c.id.in_(ids)).values(message=made[0])
         connection.execute(of_message)
         self._new[rule.id] -= len(queued)
@@ -161,12 +161,12 @@ class NotificationOutbox(WriteListener):
         where = [table.c.rule.in_(rules)]
         if states:
             where.append(table.c.state.in_(states))
-        here = select(table).where(*where)
+        query = select(table).where(*where)
         if after is not None:
-            here = here.where(table.c.id < after)
+            query = query.where(table.c.id < after)
 
         def read(connection: Connection) -> RecordPage[OutboxMessage]:
-            rows = connection.execute(here.order_by(table.c.id.desc()).limit(limit + 1)).all()
+            rows = connection.execute(query.order_by(table.c.id.desc()).limit(limit + 1)).all()
             total = connection.execute(select(func.count()).select_from(table).where(*where)).scalar_one()
             firsts = _first_notifications(connection, [row.id for row in rows[:limit]])
             items = [_message(row, firsts.get(row.id, ())) for row in rows[:limit]]
@@ -187,24 +187,24 @@ class NotificationOutbox(WriteListener):
                 sizes[row.rule] += row.size
                 errors[row.rule] = row.error or errors.get(row.rule, "")
             dropped = select(notification_rules.c.id, notification_rules.c.dropped)
-            found = connection.execute(dropped.where(notification_rules.c.id.in_(rules)))
-            return {row.id: (sizes[row.id], row.dropped, errors.get(row.id, "")) for row in found}
+            rows = connection.execute(dropped.where(notification_rules.c.id.in_(rules)))
+            return {row.id: (sizes[row.id], row.dropped, errors.get(row.id, "")) for row in rows}
 
         return self._database.read(read)
 
     def tidy(self, now_s: float) -> int:
         """Delete messages past their retention, and remains of deleted rules; return their number."""
         messages, gone = notification_messages, 0
-        there = select(notification_rules.c.id)
+        existing = select(notification_rules.c.id)
         old = select(messages.c.id).where(
-            (messages.c.made_s < now_s - KEPT_S) | messages.c.rule.not_in(there)
+            (messages.c.made_s < now_s - KEPT_S) | messages.c.rule.not_in(existing)
         )
 
         def work(connection: Connection) -> int:
             ids = list(connection.execute(old.limit(FORGOTTEN_TOGETHER)).scalars())
             connection.execute(delete(notifications).where(notifications.c.message.in_(ids)))
             stale = (notifications.c.message.is_(None)) & (notifications.c.at_s < now_s - KEPT_S)
-            remains = notifications.c.rule.not_in(there) | stale
+            remains = notifications.c.rule.not_in(existing) | stale
             connection.execute(delete(notifications).where(remains))
             connection.execute(delete(messages).where(messages.c.id.in_(ids)))
             return len(ids)

@@ -85,13 +85,13 @@ class RuleIndex:
             return []
         told = [(event, topics) for event in events if (topics := topics_of(event))]
         owners = self._owners(connection, [event.uid for event, _ in told if event.uid is not None])
-        found = []
+        matched = []
         for event, topics in told:
             for rule in self._candidates(event, owners):
-                topic = next((each for each in rule.topics if each in topics), None)
+                topic = next((candidate for candidate in rule.topics if candidate in topics), None)
                 if topic is not None:
-                    found.append((rule, topic, event))
-        return found
+                    matched.append((rule, topic, event))
+        return matched
 
     def _candidates(self, event: HistoryEvent, owners: Mapping[int, str]) -> Iterable[NotificationRule]:
         if event.project is None and event.uid is None:
@@ -102,14 +102,14 @@ class RuleIndex:
 
     def _owners(self, connection: Connection, uids: Sequence[int]) -> dict[int, str]:
         """Return the users of workloads, if any rule is a person's."""
-        found: dict[int, str] = {}
+        owners: dict[int, str] = {}
         if self._of_user:
-            for at in range(0, len(uids), OWNERS_TOGETHER):
+            for start in range(0, len(uids), OWNERS_TOGETHER):
                 some = select(workloads.c.uid, workloads.c.user).where(
-                    workloads.c.uid.in_(uids[at : at + OWNERS_TOGETHER])
+                    workloads.c.uid.in_(uids[start : start + OWNERS_TOGETHER])
                 )
-                found.update({row.uid: row.user for row in connection.execute(some)})
-        return found
+                owners.update({row.uid: row.user for row in connection.execute(some)})
+        return owners
 
 
 class RuleTable:

@@ -65,7 +65,7 @@ class MembershipTable:
 
     def queue_deleted(self, name: str) -> None:
         """Remove the memberships of a deleted department or project from memory."""
-        self.all = tuple(each for each in self.all if each.scope != name)
+        self.all = tuple(membership for membership in self.all if membership.scope != name)
 
 
 def add_membership(connection: Connection, membership: MembershipRecord) -> None:

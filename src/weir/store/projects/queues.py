@@ -19,9 +19,9 @@ from weir.store.tables import NOT_OVER, queues, workloads
 
 def queues_of(connection: Connection) -> tuple[Queue, ...]:
     """Return the whole tree, parents before children, older queues first."""
-    found = {queue.name: queue for queue in _written(connection)}
+    by_name = {queue.name: queue for queue in _written(connection)}
     return tuple(
-        sorted(found.values(), key=lambda queue: (_depth(queue, found), queue.created_s, queue.name))
+        sorted(by_name.values(), key=lambda queue: (_depth(queue, by_name), queue.created_s, queue.name))
     )
 
 
@@ -55,9 +55,9 @@ class QueueTable:
         """
 
         def work(connection: Connection) -> tuple[Queue, ...]:
-            _check(connection, queue, {each.name: each for each in _written(connection)})
-            for each in (queue, *followed):
-                put(connection, queues, _row(each))
+            _check(connection, queue, {other.name: other for other in _written(connection)})
+            for changed in (queue, *followed):
+                put(connection, queues, _row(changed))
             if member is not None:
                 add_membership(connection, member)
             return queues_of(connection)
@@ -68,17 +68,17 @@ class QueueTable:
         """Take one out, and change the departments above it whose quotas follow."""
 
         def work(connection: Connection) -> tuple[Queue, ...]:
-            found = {each.name: each for each in _written(connection)}
-            if name not in found:
+            by_name = {other.name: other for other in _written(connection)}
+            if name not in by_name:
                 raise NoSuchQueue(f"There is no project or department called {name}.")
-            _refuse_if_used(connection, found[name], found, "can't be deleted")
+            _refuse_if_used(connection, by_name[name], by_name, "can't be deleted")
             connection.execute(delete(queues).where(queues.c.name == name))
             without_project(connection, name)
             without_scope(connection, name)
             delete_rules_of_project(connection, name)
             delete_templates_of_project(connection, name)
-            for each in followed:
-                put(connection, queues, _row(each))
+            for changed in followed:
+                put(connection, queues, _row(changed))
             return queues_of(connection)
 
         return self._database.write(work).result()
@@ -93,31 +93,31 @@ def _row(queue: Queue) -> dict[str, object]:
     }
 
 
-def _check(connection: Connection, queue: Queue, found: Mapping[str, Queue]) -> None:
-    before = found.get(queue.name)
+def _check(connection: Connection, queue: Queue, by_name: Mapping[str, Queue]) -> None:
+    before = by_name.get(queue.name)
     if before is not None and before.is_project != queue.is_project:
         kind = "project" if queue.is_project else "department"
-        _refuse_if_used(connection, before, found, f"can't become a {kind}")
+        _refuse_if_used(connection, before, by_name, f"can't become a {kind}")
     parent = queue.parent
     if parent is None:
         return
-    if parent not in found:
+    if parent not in by_name:
         raise QueueUnsound(f"There is no department {parent}: make it first.")
-    if found[parent].is_project:
+    if by_name[parent].is_project:
         raise QueueUnsound(f"{parent} is a project, which holds workloads and no other queues.")
     above: str | None = parent
     while above is not None:
         if above == queue.name:
             raise QueueUnsound(f"{queue.name} would be above itself.")
-        above = found[above].parent
+        above = by_name[above].parent
 
 
-def _refuse_if_used(connection: Connection, queue: Queue, found: Mapping[str, Queue], what: str) -> None:
-    below = sorted(each.name for each in found.values() if each.parent == queue.name)
+def _refuse_if_used(connection: Connection, queue: Queue, by_name: Mapping[str, Queue], refusal: str) -> None:
+    below = sorted(other.name for other in by_name.values() if other.parent == queue.name)
     if below:
-        raise QueueInUse(f"{queue.name} {what}: {below[0]} is in it.")
+        raise QueueInUse(f"{queue.name} {refusal}: {below[0]} is in it.")
     of_project = workloads.c.project == queue.name
     live = select(workloads.c.name).where(of_project, workloads.c.state.in_(NOT_OVER))
     workload = connection.execute(live.limit(1)).scalar()
     if workload is not None:
-        raise QueueInUse(f"{queue.name} {what}: its workload {workload} isn't over.")
+        raise QueueInUse(f"{queue.name} {refusal}: its workload {workload} isn't over.")

@@ -140,7 +140,7 @@ class TokenTable:
         changed = []
         for hashed, token in self._by_hash.copy().items():
             if project in token.projects:
-                rest = tuple(each for each in token.projects if each != project)
+                rest = tuple(other for other in token.projects if other != project)
                 self._by_hash[hashed] = replace(token, projects=rest)
                 changed.append(token)
         return tuple(sorted(changed, key=lambda token: token.id))
@@ -156,15 +156,15 @@ def without_project(connection: Connection, project: str) -> None:
     for id_, written in connection.execute(select(tokens.c.id, tokens.c.projects)).all():
         projects = json.loads(written)
         if project in projects:
-            rest = json.dumps([each for each in projects if each != project])
+            rest = json.dumps([other for other in projects if other != project])
             connection.execute(update(tokens).where(tokens.c.id == id_).values(projects=rest))
 
 
 def _check_projects(connection: Connection, projects: Sequence[str]) -> None:
     """Refuse a project that was deleted meanwhile: a later project of its name would get the token."""
-    there = set(connection.execute(select(queues.c.name).where(queues.c.is_project)).scalars())
+    existing = set(connection.execute(select(queues.c.name).where(queues.c.is_project)).scalars())
     for project in projects:
-        if project not in there:
+        if project not in existing:
             raise NoSuchQueue(f"There is no project {project}: make it, or name another.")
 
 

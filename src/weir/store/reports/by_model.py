@@ -30,8 +30,8 @@ def _merged(rows: Iterable[Row], model_of: ModelOf) -> list[Row]:
     merged: dict[str, Row] = {}
     for row in rows:
         model = model_of(row.key)
-        known = merged.get(model)
-        merged[model] = row.model_copy(update={"key": model}) if known is None else _added(known, row)
+        previous = merged.get(model)
+        merged[model] = row.model_copy(update={"key": model}) if previous is None else _added(previous, row)
     return sorted(merged.values(), key=lambda row: (-row.allocated_gpu_s, -row.waiting_s, row.key))
 
 

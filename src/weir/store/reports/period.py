@@ -59,19 +59,19 @@ class HistoryReports:
         """Return the figures of a period for planning, of some workloads or of all."""
         prices = prices or Prices()
         usage = self._usage.report(since_s, until_s, by, now_s=now_s, scope=scope)
-        found = pieces(since_s, until_s, now_s, self._retention)
+        period_pieces = pieces(since_s, until_s, now_s, self._retention)
         first, end = usage.since_s, usage.until_s
 
         def read(connection: Connection) -> _Facts:
             sums = read_period(connection, "type" if by == "node" else by, first, end, scope)
-            waits = {name: each.waits for name, each in sums.by_key.items() if each.waits}
-            reclaims = {name: each.reclaims for name, each in sums.by_key.items() if each.reclaims}
+            waits = {name: total.waits for name, total in sums.by_key.items() if total.waits}
+            reclaims = {name: total.reclaims for name, total in sums.by_key.items() if total.reclaims}
             return _Facts(
                 _times(waits, by, partial(_exact_waits, connection, first, end, by, scope)),
                 _times(reclaims, by, partial(_exact_reclaims, connection, first, end, by, scope)),
                 {} if by == "node" else sums.by_key,
                 sums.by_rule,
-                _costs(connection, found, by, scope, prices) if prices.currency is not None else {},
+                _costs(connection, period_pieces, by, scope, prices) if prices.currency is not None else {},
             )
 
         facts = self._database.read(read)
@@ -161,7 +161,7 @@ def _exact_reclaims(connection: Connection, first: float, end: float, by: By, sc
     for name, text in connection.execute(query):
         times[name].append(number_of(mapping_of(text), "waited_s"))
     by_key = {name: percentiles(own) for name, own in times.items()}
-    return {} if by == "node" else by_key, percentiles(each for own in times.values() for each in own)
+    return {} if by == "node" else by_key, percentiles(time_s for own in times.values() for time_s in own)
 
 
 def _key(by: By) -> ColumnElement[Any]:
@@ -170,7 +170,7 @@ def _key(by: By) -> ColumnElement[Any]:
 
 def _costs(
     connection: Connection,
-    found: Sequence[tuple[int, int, int]],
+    period_pieces: Sequence[tuple[int, int, int]],
     by: By,
     scope: ReportScope,
     prices: Prices,
@@ -178,10 +178,10 @@ def _costs(
     costs: defaultdict[str, float] = defaultdict(float)
     query = (
         select(uses.c[by], uses.c.node, func.sum(uses.c.allocated_gpu_s))
-        .where(in_pieces(uses, found), uses.c.node != "", *scope.conditions(uses))
+        .where(in_pieces(uses, period_pieces), uses.c.node != "", *scope.conditions(uses))
         .group_by(uses.c[by], uses.c.node)
     )
-    for key, node, allocated_gpu_s in connection.execute(query) if found else ():
+    for key, node, allocated_gpu_s in connection.execute(query) if period_pieces else ():
         price = prices.of_node(node)
         if price is not None:
             costs[key] += price * allocated_gpu_s / 3600
@@ -190,7 +190,7 @@ def _costs(
 
 def _rows(usage: Mapping[str, UsageRow], facts: _Facts, prices: Prices) -> list[HistoryRow]:
     waits, to_quota = facts.waits[0], facts.to_quota[0]
-    evicted = [name for name, found in facts.sums.items() if found.evicted]
+    evicted = [name for name, total in facts.sums.items() if total.evicted]
     rows = [
         HistoryRow(
             **dict(usage.get(key) or _no_usage(key)),
@@ -234,15 +234,15 @@ def _total(rows: Sequence[HistoryRow], facts: _Facts, prices: Prices) -> History
         preempted=sum(row.preempted for row in rows),
         waits=facts.waits[1],
         to_quota=facts.to_quota[1],
-        evicted=sum(found.evicted for found in facts.by_rule.values()),
-        lost_gpu_s=sum(found.lost_gpu_s for found in facts.by_rule.values()),
+        evicted=sum(total.evicted for total in facts.by_rule.values()),
+        lost_gpu_s=sum(total.lost_gpu_s for total in facts.by_rule.values()),
         cost=None if prices.currency is None else sum(row.cost or 0.0 for row in rows),
     )
 
 
 def _by_rule(sums: Mapping[str, WorkloadSum]) -> list[EvictionRuleRow]:
     return [
-        EvictionRuleRow(rule=rule, count=found.evicted, lost_gpu_s=found.lost_gpu_s)
-        for rule, found in sorted(sums.items(), key=lambda each: (-each[1].evicted, each[0]))
-        if found.evicted
+        EvictionRuleRow(rule=rule, count=total.evicted, lost_gpu_s=total.lost_gpu_s)
+        for rule, total in sorted(sums.items(), key=lambda pair: (-pair[1].evicted, pair[0]))
+        if total.evicted
     ]

@@ -121,8 +121,8 @@ def _counted(
 
 def _live(connection: Connection, kind: Kind, end_s: float, scope: ReportScope) -> Iterator[tuple[str, int]]:
     key = _key(kind)
-    there = workloads.c.state == LIVE, workloads.c.submitted_s < end_s, *scope.conditions(workloads)
-    query = select(key, func.count()).where(*there).group_by(key)
+    conditions = workloads.c.state == LIVE, workloads.c.submitted_s < end_s, *scope.conditions(workloads)
+    query = select(key, func.count()).where(*conditions).group_by(key)
     yield from ((name, count) for name, count in connection.execute(query))
 
 

@@ -16,12 +16,12 @@ class ReportScope:
 
     def conditions(self, table: Table) -> tuple[ColumnElement[bool], ...]:
         """Return the conditions for rows of a table with a namespace and a project."""
-        found: list[ColumnElement[bool]] = []
+        conditions: list[ColumnElement[bool]] = []
         if self.namespace is not None:
-            found.append(table.c.namespace == self.namespace)
+            conditions.append(table.c.namespace == self.namespace)
         if self.projects:
-            found.append(table.c.project.in_(list(self.projects)))
-        return tuple(found)
+            conditions.append(table.c.project.in_(list(self.projects)))
+        return tuple(conditions)
 
 
 EVERYTHING: Final = ReportScope()

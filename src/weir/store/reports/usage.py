@@ -45,9 +45,9 @@ def pieces(
     """Return the fewest sums that cover a period; its ends are widened to the finest sums kept there."""
     first = _floored(since_s, now_s, retention)
     end = -_floored(-until_s, now_s, retention, at_s=until_s)
-    found: list[Piece] = []
-    _divide(first, end, spans[::-1], now_s, retention, found)
-    return sorted(found, key=lambda piece: piece[1])
+    chosen: list[Piece] = []
+    _divide(first, end, spans[::-1], now_s, retention, chosen)
+    return sorted(chosen, key=lambda piece: piece[1])
 
 
 def _floored(value_s: float, now_s: float, retention: Retention, at_s: float | None = None) -> int:
@@ -63,7 +63,7 @@ def _finest(at_s: float, now_s: float, retention: Retention) -> int:
 
 
 def _divide(
-    first: int, end: int, spans: Sequence[int], now_s: float, retention: Retention, found: list[Piece]
+    first: int, end: int, spans: Sequence[int], now_s: float, retention: Retention, chosen: list[Piece]
 ) -> None:
     """Use the longest sums inside the period, and shorter ones for the rest at both ends."""
     if first >= end:
@@ -71,11 +71,11 @@ def _divide(
     span_s = spans[0]
     from_s, to_s = -(-first // span_s) * span_s, end // span_s * span_s
     if from_s >= to_s:
-        _divide(first, end, spans[1:], now_s, retention, found)
+        _divide(first, end, spans[1:], now_s, retention, chosen)
         return
-    found.append((span_s, from_s, to_s))
-    _divide(first, from_s, spans[1:], now_s, retention, found)
-    _divide(to_s, end, spans[1:], now_s, retention, found)
+    chosen.append((span_s, from_s, to_s))
+    _divide(first, from_s, spans[1:], now_s, retention, chosen)
+    _divide(to_s, end, spans[1:], now_s, retention, chosen)
 
 
 class UsageReports:
@@ -92,14 +92,14 @@ class UsageReports:
 
         If minutes or hours aren't kept any more, the span is widened to the next sums; the report states it.
         """
-        found = pieces(since_s, until_s, now_s, self._retention)
-        if not found:
+        period_pieces = pieces(since_s, until_s, now_s, self._retention)
+        if not period_pieces:
             return UsageReport(since_s=since_s, until_s=until_s, by=by, rows=[])
-        first, end = found[0][1], found[-1][2]
+        first, end = period_pieces[0][1], period_pieces[-1][2]
 
         def read(connection: Connection) -> dict[str, dict[str, Any]]:
             rows: dict[str, dict[str, Any]] = {}
-            for key, values in _sums(connection, found, by, scope):
+            for key, values in _sums(connection, period_pieces, by, scope):
                 rows[key] = {**rows.get(key, {}), **values}
             counts = (
                 _on_nodes(
@@ -165,11 +165,11 @@ class UsageReports:
 
 
 def _sums(
-    connection: Connection, found: Sequence[Piece], by: By, scope: ReportScope
+    connection: Connection, period_pieces: Sequence[Piece], by: By, scope: ReportScope
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     key = uses.c[by]
     sums = (func.sum(uses.c[name]).label(name) for name in _REPORTED)
-    query = select(key, *sums).where(in_pieces(uses, found), *scope.conditions(uses))
+    query = select(key, *sums).where(in_pieces(uses, period_pieces), *scope.conditions(uses))
     if by == "node":
         query = query.where(key != "")
     for row in connection.execute(query.group_by(key)).mappings():
@@ -185,7 +185,7 @@ def _counts(
 
 
 def _on_nodes(
-    connection: Connection, found: Sequence[Piece], first: int, end: int, scope: ReportScope
+    connection: Connection, period_pieces: Sequence[Piece], first: int, end: int, scope: ReportScope
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Return the workloads that held devices on a node, and those of them that ended in the period.
 
@@ -194,10 +194,12 @@ def _on_nodes(
     """
     node, uid, ended_s = workload_uses.c.node, workload_uses.c.uid, workloads.c.ended_s
     chosen = select(workloads.c.uid).where(*scope.conditions(workloads))
-    mine = () if scope == EVERYTHING else (uid.in_(chosen),)
-    ran = union_all(*(select(node, uid).where(in_pieces(workload_uses, [piece]), *mine) for piece in found))
-    there = ran.subquery()
-    held = select(there.c.node, func.count(there.c.uid.distinct())).group_by(there.c.node)
+    in_scope = () if scope == EVERYTHING else (uid.in_(chosen),)
+    ran = union_all(
+        *(select(node, uid).where(in_pieces(workload_uses, [piece]), *in_scope) for piece in period_pieces)
+    )
+    runs = ran.subquery()
+    held = select(runs.c.node, func.count(runs.c.uid.distinct())).group_by(runs.c.node)
     others = union_all(
         select(workloads.c.uid).where(workloads.c.state == LIVE),
         select(workloads.c.uid).where(ended_s >= end),
@@ -206,10 +208,12 @@ def _on_nodes(
     span_s = workload_uses.c.span_s + 0  # an expression, so that the index on numbers is used
     within = (
         and_(span_s == length_s, workload_uses.c.at_s >= from_s, workload_uses.c.at_s < to_s)
-        for length_s, from_s, to_s in found
+        for length_s, from_s, to_s in period_pieces
     )
     not_ended = (
-        select(node, func.count(uid.distinct())).where(uid.in_(others), or_(*within), *mine).group_by(node)
+        select(node, func.count(uid.distinct()))
+        .where(uid.in_(others), or_(*within), *in_scope)
+        .group_by(node)
     )
     other = {row[0]: int(row[1]) for row in connection.execute(not_ended)}
     for name, count in connection.execute(held):

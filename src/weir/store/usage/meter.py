@@ -100,13 +100,13 @@ class UsageMeter(EventObserver):
     def device_used(self, node: str, device: int, fraction: float, memory: int, at_s: float) -> None:
         """Note the fraction of a device used since the last call, and its memory in use."""
         with self._lock:
-            found = self._device(node, device)
-            if at_s > found.seen_s:
-                seen = MILLI * (at_s - found.seen_s)
-                found.seen_s = at_s
-                found.seen += seen
-                found.used += seen * min(1.0, max(0.0, fraction))
-            found.memory_most = max(found.memory_most, memory)
+            counter = self._device(node, device)
+            if at_s > counter.seen_s:
+                seen = MILLI * (at_s - counter.seen_s)
+                counter.seen_s = at_s
+                counter.seen += seen
+                counter.used += seen * min(1.0, max(0.0, fraction))
+            counter.memory_most = max(counter.memory_most, memory)
 
     def take(self, now_s: float) -> UsageSamples:
         """Return the usage since the last call, for `Store.sample`."""
@@ -162,22 +162,22 @@ class UsageMeter(EventObserver):
         )
 
     def _waited(self, now_s: float) -> list[UsageSample]:
-        found = []
+        samples = []
         for group, waiting in list(self._waiting.items()):
             waiting.advance(now_s)
             if waiting.waited_s:
-                found.append(UsageSample(*group, "", waiting_s=waiting.waited_s))
+                samples.append(UsageSample(*group, "", waiting_s=waiting.waited_s))
             waiting.waited_s = 0.0
             if not waiting.count:
                 del self._waiting[group]
-        return found
+        return samples
 
     def _of_devices(self, now_s: float) -> list[DeviceUsageSample]:
-        found = []
+        samples = []
         for (node, index), device in self._devices.items():
             device.advance(now_s)
             if device.allocated or device.seen:
-                found.append(
+                samples.append(
                     DeviceUsageSample(
                         node,
                         index,
@@ -188,7 +188,7 @@ class UsageMeter(EventObserver):
                     )
                 )
             device.clear()
-        return found
+        return samples
 
     # Events
 
@@ -245,10 +245,10 @@ class UsageMeter(EventObserver):
         self._wait(workload, at_s)
 
     def _stopping(self, event: PodStopping) -> None:
-        found = self._pods.get(event.pod)
-        if event.cause is not None and found is not None and not found[0].workload.preempted:
-            found[0].workload.preempted = True
-            found[0].preempted += 1
+        held_pod = self._pods.get(event.pod)
+        if event.cause is not None and held_pod is not None and not held_pod[0].workload.preempted:
+            held_pod[0].workload.preempted = True
+            held_pod[0].preempted += 1
 
     def _stopped(self, event: PodStopped) -> None:
         workload = self._workloads.get(event.pod.workload)

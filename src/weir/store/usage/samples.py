@@ -193,17 +193,17 @@ def _spread(
     for row in rows:
         key = tuple(row[name] for name in keys)
         for (span_s, at_s), part in shares.items():
-            found = sums.setdefault((span_s, at_s, key), {"span_s": span_s, "at_s": at_s} | _key(row, keys))
+            totals = sums.setdefault((span_s, at_s, key), {"span_s": span_s, "at_s": at_s} | _key(row, keys))
             is_last = at_s == int(last // span_s) * span_s
             for name, value in row.items():
                 if name in keys:
                     continue
                 if name == "memory_most":
-                    found[name] = max(found.get(name, 0), value)
+                    totals[name] = max(totals.get(name, 0), value)
                 elif name in counted:
-                    found[name] = found.get(name, 0) + (value if is_last else 0)
+                    totals[name] = totals.get(name, 0) + (value if is_last else 0)
                 else:
-                    found[name] = found.get(name, 0.0) + value * part
+                    totals[name] = totals.get(name, 0.0) + value * part
     return list(sums.values())
 
 

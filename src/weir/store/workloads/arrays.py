@@ -94,8 +94,8 @@ class ArrayTable:
     def with_state(self, uid: int, state: str) -> list[int]:
         """Return the indices of an array whose workload ended so."""
         query = select(_columns.array_index).where(*_queued(uid), _columns.state == state)
-        found = self._database.values(query)
-        return sorted(found)
+        indices = self._database.values(query)
+        return sorted(indices)
 
     def queue(self, uid: int, number: int, now_s: float) -> list[WorkloadRecord]:
         """Make the workloads of the next indices; of none while the array is suspended or stopped."""
@@ -135,11 +135,11 @@ class ArrayTable:
             if row is None:
                 return []
             skipped, again = _skipped(connection, uid, indices), list(json.loads(row.again))
-            position = {index: at for at, index in enumerate(_array_record(row).indices)}
+            position = {index: place for place, index in enumerate(_array_record(row).indices)}
             over = (*_queued(uid), _columns.state != LIVE)
             ended = set(connection.execute(select(_columns.array_index).where(*over)).scalars())
             chosen = [index for index in indices if index in ended or index in skipped]
-            again += [each for each in chosen if each in ended or position[each] < row.position]
+            again += [index for index in chosen if index in ended or position[index] < row.position]
             replaced = [{"of_index": index} for index in chosen if index in ended]
             if replaced:
                 which = (*over, _columns.array_index == bindparam("of_index"))
@@ -161,13 +161,13 @@ class ArrayTable:
             if row is None:
                 return False
             again, indices = list(json.loads(row.again)), _indices(row)
-            at = bisect_left(indices, index)
-            comes = row.position <= at < len(indices) and indices[at] == index
+            place = bisect_left(indices, index)
+            comes = row.position <= place < len(indices) and indices[place] == index
             is_skipped = bool(_skipped(connection, uid, [index]))
             if index not in again and not comes:
                 return is_skipped
             if index in again:
-                rest = as_json([each for each in again if each != index])
+                rest = as_json([other for other in again if other != index])
                 connection.execute(update(arrays).where(arrays.c.uid == uid).values(again=rest))
             if not is_skipped:
                 connection.execute(insert(array_skips).values(uid=uid, array_index=index))
@@ -215,7 +215,7 @@ class ArrayTable:
             if shown:
                 within = _columns.array_index.between(shown[0], shown[-1])
                 query = select(*(_columns[name] for name in _INDEX_COLUMNS)).where(*_queued(uid), within)
-                queued = {each.array_index: each for each in connection.execute(query)}
+                queued = {queued_row.array_index: queued_row for queued_row in connection.execute(query)}
             stopped = _skipped(connection, uid, shown) if row.state == ARRAY else {*shown}
             items = [_index_row(name, index, queued.get(index), stopped) for index in shown]
             return RecordPage(items, len(indices), shown[-1] if len(rest) > limit else None)
@@ -249,8 +249,8 @@ def _skipped(connection: Connection, uid: int, indices: Collection[int]) -> set[
     if not indices:
         return set()
     within = _skips.array_index.between(min(indices), max(indices))
-    found = connection.execute(select(_skips.array_index).where(_skips.uid == uid, within)).scalars()
-    return set(found).intersection(indices)
+    skipped = connection.execute(select(_skips.array_index).where(_skips.uid == uid, within)).scalars()
+    return set(skipped).intersection(indices)
 
 
 def _queue_index(

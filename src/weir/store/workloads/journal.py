@@ -57,7 +57,7 @@ TELL_OF_END = frozenset(
 _LIVE_OF_NAME = workloads.update().where(
     workloads.c.name == bindparam("of_name"), workloads.c.state == bindparam("of_state")
 )
-_SET_STATUS = _LIVE_OF_NAME.values({each.name: bindparam(each.name) for each in fields(WorkloadProgress)})
+_SET_STATUS = _LIVE_OF_NAME.values({field.name: bindparam(field.name) for field in fields(WorkloadProgress)})
 _SET_HELD = _LIVE_OF_NAME.values(held=bindparam("held"))
 _SET_NOMINATION = _LIVE_OF_NAME.values(nomination=bindparam("nomination"))
 _SET_SAVED = _LIVE_OF_NAME.values(saved_s=bindparam("saved_s"))
@@ -159,9 +159,11 @@ class StoreJournal:
             self._end(connection, ends)
 
     def _end(self, connection: Connection, ends: Mapping[str, EndWorkload]) -> None:
-        found = connection.execute(_ENDING.where(workloads.c.name.in_(list(ends)), workloads.c.state == LIVE))
+        ending = connection.execute(
+            _ENDING.where(workloads.c.name.in_(list(ends)), workloads.c.state == LIVE)
+        )
         rows, events, ended = [], [], []
-        for uid, name, submitted_s, *keys in found:
+        for uid, name, submitted_s, *keys in ending:
             end, project = ends[name], keys[0]
             if end.at_s < submitted_s:
                 continue  # repeated report of the end of an earlier workload of this name

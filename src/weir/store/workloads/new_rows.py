@@ -48,8 +48,8 @@ def insert_workloads(
         {**row.listed, "department": departments[record.workload.project]}
         for record, row in zip(records, rows, strict=True)
     ]
-    found = connection.execute(_INSERT, listed).scalars().all()
-    uids = {record.workload.name: int(uid) for record, uid in zip(records, found, strict=True)}
+    numbers = connection.execute(_INSERT, listed).scalars().all()
+    uids = {record.workload.name: int(uid) for record, uid in zip(records, numbers, strict=True)}
     made = [
         replace(
             record,
@@ -59,15 +59,19 @@ def insert_workloads(
         for record in records
     ]
     submitted = [
-        {**row.submission, "uid": each.launch.uid, "conditions": packed(START_CONDITIONS, each.conditions)}
-        for each, row in zip(made, rows, strict=True)
+        {
+            **row.submission,
+            "uid": record.launch.uid,
+            "conditions": packed(START_CONDITIONS, record.conditions),
+        }
+        for record, row in zip(made, rows, strict=True)
     ]
     connection.execute(_INSERT_SUBMISSION, submitted)
-    for each in made:
-        if each.array is not None:
-            _insert_array(connection, each.launch.uid, each.array)
-        if each.trial is not None:
-            add_trial(connection, each.trial, each.launch.uid, each.workload.name)
+    for stored in made:
+        if stored.array is not None:
+            _insert_array(connection, stored.launch.uid, stored.array)
+        if stored.trial is not None:
+            add_trial(connection, stored.trial, stored.launch.uid, stored.workload.name)
     return made
 
 
@@ -119,10 +123,11 @@ def _submission_row(record: WorkloadRecord, asked: Mapping[str, object]) -> dict
 
 def _numbered(conditions: StartConditions, uids: Mapping[str, int]) -> StartConditions:
     """Return conditions with the numbers of the workloads that are submitted together."""
-    found = tuple(
-        each if each.uid else replace(each, uid=uids[each.name]) for each in conditions.dependencies
+    dependencies = tuple(
+        dependency if dependency.uid else replace(dependency, uid=uids[dependency.name])
+        for dependency in conditions.dependencies
     )
-    return replace(conditions, dependencies=found)
+    return replace(conditions, dependencies=dependencies)
 
 
 def _departments(connection: Connection, projects: Collection[str]) -> Mapping[str, str | None]:
@@ -131,13 +136,13 @@ def _departments(connection: Connection, projects: Collection[str]) -> Mapping[s
     Raises:
         NoSuchQueue: there is no such project.
     """
-    found: dict[str, str | None] = {}
+    departments: dict[str, str | None] = {}
     for name in projects:
         project = connection.execute(_PROJECT.where(queues.c.name == name)).one_or_none()
         if project is None or not project.is_project:
             raise NoSuchQueue(f"There is no project {name}: make it, or name another.")
-        found[name] = project.parent
-    return found
+        departments[name] = project.parent
+    return departments
 
 
 def _check_names(connection: Connection, names: Sequence[str]) -> None:

@@ -79,8 +79,10 @@ class ScheduleTable:
         """
 
         def work(connection: Connection) -> list[WorkloadRecord]:
-            found = connection.execute(select(schedules).where(schedules.c.name == before.name)).one_or_none()
-            if found is None or found.next_wall_s != before.next_wall_s:
+            stored = connection.execute(
+                select(schedules).where(schedules.c.name == before.name)
+            ).one_or_none()
+            if stored is None or stored.next_wall_s != before.next_wall_s:
                 return []
             (made,) = insert_workloads(connection, [record], [row])
             runs = (*after.runs, made.launch.uid)[-RUNS_MAX:]

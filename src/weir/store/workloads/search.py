@@ -17,9 +17,9 @@ def matching(connection: Connection, part: str) -> ColumnElement[bool]:
     """Return the condition for workloads whose name, user or project has this part, in any case."""
     conditions: list[ColumnElement[bool]] = [_columns.name.icontains(part, autoescape=True)]
     for column in (_columns.user, _columns.project):
-        found = [value for value in _values(connection, column) if part.lower() in value.lower()]
-        if found:
-            conditions.append(column.in_(found))
+        matches = [value for value in _values(connection, column) if part.lower() in value.lower()]
+        if matches:
+            conditions.append(column.in_(matches))
     return or_(*conditions)
 
 

@@ -135,37 +135,37 @@ class SweepTable:
     def heads(self) -> list[SweepHead]:
         """Return all sweeps without their submissions, newest first."""
         columns = (sweeps.c[name] for name in SweepHead._fields)
-        found = select(*columns).order_by(sweeps.c.id.desc())
-        return [SweepHead(*row) for row in self._database.rows(found)]
+        query = select(*columns).order_by(sweeps.c.id.desc())
+        return [SweepHead(*row) for row in self._database.rows(query)]
 
     def of(self, name: str) -> SweepRecord | None:
         """Return the sweep of a name; None if there is none."""
-        found = select(sweeps).where(sweeps.c.name == name)
-        row = self._database.row(found)
+        query = select(sweeps).where(sweeps.c.name == name)
+        row = self._database.row(query)
         return None if row is None else _sweep(row)
 
     def unfinished(self, state: str) -> list[SweepRecord]:
         """Return the sweeps in a state, and those with trials that aren't over, oldest first."""
         ids = _UNFINISHED.where((sweeps.c.state == state) | (workloads.c.state == LIVE))
-        found = select(sweeps).where(sweeps.c.id.in_(ids)).order_by(sweeps.c.id)
-        return [_sweep(row) for row in self._database.rows(found)]
+        query = select(sweeps).where(sweeps.c.id.in_(ids)).order_by(sweeps.c.id)
+        return [_sweep(row) for row in self._database.rows(query)]
 
     def trials(self, sweep: SweepRecord) -> list[TrialRecord]:
         """Return the trials of a sweep by number."""
-        found = _TRIALS.where(_trials.sweep == sweep.id)
-        return [_trial(row, sweep) for row in self._database.rows(found)]
+        query = _TRIALS.where(_trials.sweep == sweep.id)
+        return [_trial(row, sweep) for row in self._database.rows(query)]
 
     def results(self, sweep: int) -> list[RungResult]:
         """Return the results of a sweep in the order in which they were recorded."""
-        found = select(sweep_results).where(_results.sweep == sweep).order_by(_results.id)
-        return [record_of(RungResult, row) for row in self._database.rows(found)]
+        query = select(sweep_results).where(_results.sweep == sweep).order_by(_results.id)
+        return [record_of(RungResult, row) for row in self._database.rows(query)]
 
     def record(self, results: Sequence[RungResult], parked: Mapping[int, str]) -> "Future[None]":
         """Write results down, and park trials: reasons of their suspension by the numbers of workloads.
 
         A result that is known stays as it is, and a workload that a person suspended stays suspended by them.
         """
-        rows = [row_of(each) for each in results]
+        rows = [row_of(result) for result in results]
 
         def work(connection: Connection) -> None:
             for row in rows:
@@ -190,15 +190,15 @@ class SweepTable:
         """
 
         def work(connection: Connection) -> WorkloadRecord | None:
-            here = (_results.sweep == trial.plan.sweep, _results.rung == rung)
-            count = select(func.count()).select_from(sweep_results).where(*here)
+            at_rung = (_results.sweep == trial.plan.sweep, _results.rung == rung)
+            count = select(func.count()).select_from(sweep_results).where(*at_rung)
             row = connection.execute(
                 WORKLOAD_RECORDS.where(workloads.c.uid == trial.uid, workloads.c.state == LIVE)
             ).one_or_none()
             if row is None or connection.execute(count).scalar_one() != among:
                 return None
-            mine = (*here, _results.number == trial.plan.number)
-            connection.execute(update(sweep_results).where(*mine).values(promoted_among=among))
+            of_trial = (*at_rung, _results.number == trial.plan.number)
+            connection.execute(update(sweep_results).where(*of_trial).values(promoted_among=among))
             connection.execute(
                 update(sweep_trials).where(_trials.uid == trial.uid).values(target=rung + 1, parked=False)
             )

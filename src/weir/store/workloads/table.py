@@ -178,10 +178,10 @@ class WorkloadTable:
             connection.execute(update(submissions).where(which).values(_NO_DETAILS))
             return uids
 
-        found: list[int] = []
+        deleted: list[int] = []
         while some := self._database.write(work, durable=False).result():
-            found += some
-        return found
+            deleted += some
+        return deleted
 
     def page(
         self,
@@ -206,16 +206,16 @@ class WorkloadTable:
             if wanted.q and wanted.ended and (few := _found_few(connection, where)) is not None:
                 where = (few,)
             if wanted.live:
-                count, found = _live(connection, where, wanted.statuses, live, after, limit)
-                total, rows = total + count, rows + found
+                count, page_rows = _live(connection, where, wanted.statuses, live, after, limit)
+                total, rows = total + count, rows + page_rows
             if wanted.ended and ends:
-                count, found = _ended(connection, where, ends, after, limit)
-                total, rows = total + count, rows + found
+                count, page_rows = _ended(connection, where, ends, after, limit)
+                total, rows = total + count, rows + page_rows
             rows.sort(key=lambda row: -int(row.uid))
-            more = len(rows) > limit
+            has_more = len(rows) > limit
             counts = _counts(connection, rows[:limit])
             items = [_listed(row, live, counts) for row in rows[:limit]]
-            return RecordPage(items, total, items[-1].uid if more else None)
+            return RecordPage(items, total, items[-1].uid if has_more else None)
 
         return self._database.read(read)
 
@@ -229,14 +229,14 @@ def _live(
     limit: int,
 ) -> tuple[int, list[Row[Any]]]:
     """Return the number of live workloads, and one page of their lines."""
-    here = (*where, _columns.state.in_(NOT_OVER), not_(IS_INDEX))
+    conditions = (*where, _columns.state.in_(NOT_OVER), not_(IS_INDEX))
     if statuses is None:
-        total = connection.execute(select(func.count()).where(*here)).scalar_one()
-        return total, list(connection.execute(_newest(_LINE.where(*here), after, limit)))
+        total = connection.execute(select(func.count()).where(*conditions)).scalar_one()
+        return total, list(connection.execute(_newest(_LINE.where(*conditions), after, limit)))
     if _ENDS.issuperset(statuses):
         return 0, []
     asked = frozenset(statuses)
-    uids = connection.execute(select(_columns.uid).where(*here).order_by(_columns.uid.desc())).scalars()
+    uids = connection.execute(select(_columns.uid).where(*conditions).order_by(_columns.uid.desc())).scalars()
     meant = [uid for uid in uids if live.get(uid, PENDING) in asked]
     page = [uid for uid in meant if after is None or uid < after][: limit + 1]
     return len(meant), list(connection.execute(_LINE.where(_columns.uid.in_(page))))
@@ -267,8 +267,8 @@ def _ended(
 
 def _found_few(connection: Connection, where: Sequence[ColumnElement[bool]]) -> ColumnElement[bool] | None:
     """Return the condition for the workloads that a search finds, by their numbers; None if they are many."""
-    found = list(connection.execute(select(_columns.uid).where(*where).limit(FEW_MAX + 1)).scalars())
-    return _columns.uid.in_(found) if len(found) <= FEW_MAX else None
+    uids = list(connection.execute(select(_columns.uid).where(*where).limit(FEW_MAX + 1)).scalars())
+    return _columns.uid.in_(uids) if len(uids) <= FEW_MAX else None
 
 
 def _newest(lines: Select[Any], after: int | None, limit: int) -> Select[Any]:
@@ -323,8 +323,8 @@ def _counts(connection: Connection, rows: Sequence[Row[Any]]) -> Mapping[int, Ar
     uids = [row.uid for row in rows if row.array_uid is not None and row.array_index is None]
     if not uids:
         return {}
-    found = connection.execute(select(arrays.c.uid, arrays.c.counts).where(arrays.c.uid.in_(uids)))
-    return {uid: ArrayCounts.model_validate_json(counts) for uid, counts in found if counts != "{}"}
+    counted = connection.execute(select(arrays.c.uid, arrays.c.counts).where(arrays.c.uid.in_(uids)))
+    return {uid: ArrayCounts.model_validate_json(counts) for uid, counts in counted if counts != "{}"}
 
 
 def _listed(row: Row[Any], live: Mapping[int, str], counts: Mapping[int, ArrayCounts]) -> WorkloadRow:

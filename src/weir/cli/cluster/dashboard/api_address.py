@@ -18,14 +18,14 @@ class ApiAddress:
         Raises:
             NoCredentials: there is no such pod, the address lacks HTTPS, or its CA can't be read.
         """
-        found = server or server_of_pod()
-        if not found:
+        address = server or server_of_pod()
+        if not address:
             raise NoCredentials("This isn't a pod of a cluster: name the API server with --api-server.")
-        if not found.startswith("https://"):
+        if not address.startswith("https://"):
             raise NoCredentials(
-                f"--api-server: {found} isn't an address with HTTPS; write https://HOST:PORT."
+                f"--api-server: {address} isn't an address with HTTPS; write https://HOST:PORT."
             )
-        self.url = found.rstrip("/")
+        self.url = address.rstrip("/")
         self._authority = authority
         self._authorities = ""
         self.context = strict_context()

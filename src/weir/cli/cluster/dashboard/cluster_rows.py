@@ -63,10 +63,10 @@ class ClusterRows:
         for change in changes:
             subject = f"workload {change.key}"
             if isinstance(change, ObjectSet):
-                thing = change.object
-                row = WorkloadIndexEntry.of(thing).row()
-                if thing.status.idle_warning and _holds_gpus(row):
-                    warned = ActivityRow(warning=thing.status.idle_warning)
+                workload = change.object
+                row = WorkloadIndexEntry.of(workload).row()
+                if workload.status.idle_warning and _holds_gpus(row):
+                    warned = ActivityRow(warning=workload.status.idle_warning)
                     row = row.model_copy(update={"activity": warned})
                 self._unreadable.pop(subject, None)
                 self.names[row.uid] = row.name
@@ -173,8 +173,8 @@ class ClusterRows:
             return None
         subject, sentence = next(iter(self._unreadable.items()))
         others = len(self._unreadable) - 1
-        more = f" So can't {others} more." if others else ""
-        return f"The {subject} can't be read: {sentence.rstrip('.')}.{more}"
+        suffix = f" So can't {others} more." if others else ""
+        return f"The {subject} can't be read: {sentence.rstrip('.')}.{suffix}"
 
 
 def _holds_gpus(row: WorkloadRow) -> bool:

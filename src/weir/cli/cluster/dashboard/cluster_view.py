@@ -147,10 +147,10 @@ class ClusterView:
         if not (name.isascii() and name.isdigit()):
             return name
         watch = await self.live.watch()
-        found = watch.rows.names.get(int(name))
-        if found is None:
+        full_name = watch.rows.names.get(int(name))
+        if full_name is None:
             raise RequestProblem(404, "There is no such workload any more.")
-        return found
+        return full_name
 
 
 def _since(written: str) -> str:

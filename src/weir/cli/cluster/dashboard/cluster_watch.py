@@ -111,12 +111,12 @@ class ClusterWatch:
                 receiver = self.rows.queues(kind)
                 watches[of_kind] = Reflector(self._api, of_kind, ListedQueue, receiver, waits=_RETRIES)
         self._watches = watches
-        self._tasks = [asyncio.create_task(each.run()) for each in watches.values()]
+        self._tasks = [asyncio.create_task(watch.run()) for watch in watches.values()]
         async with asyncio.timeout(LIST_S_MAX):
-            for each in watches.values():
-                while not each.synced.is_set():
-                    if each.failure:
-                        raise ApiUnreachable(each.failure, may_have_happened=False)
+            for watch in watches.values():
+                while not watch.synced.is_set():
+                    if watch.failure:
+                        raise ApiUnreachable(watch.failure, may_have_happened=False)
                     await asyncio.sleep(_SYNCED_S)
         await self._poll_once()
         self.rows.begin()
@@ -132,7 +132,7 @@ class ClusterWatch:
         """End the watch and the streams of its readers."""
         self._break_off(why)
         current = asyncio.current_task()
-        tasks = [each for each in self._tasks if each is not current]
+        tasks = [task for task in self._tasks if task is not current]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -206,8 +206,8 @@ class ClusterWatch:
             ApiError: the API server doesn't answer, or refuses a watch.
         """
         is_due = time.monotonic() - self._reviewed_s >= REVIEW_S
-        for path, each in self._watches.items():
-            if is_due or each.failure:  # after withdrawn rights, a new watch shows the rest
+        for path, watch in self._watches.items():
+            if is_due or watch.failure:  # after withdrawn rights, a new watch shows the rest
                 await self._api.version_of(path)
         if is_due:
             self._reviewed_s = time.monotonic()
@@ -247,8 +247,8 @@ class ClusterWatch:
 
     def _send_events(self, events: Sequence[dict[str, Any]]) -> None:
         """Send the events that are new since the last poll."""
-        fresh = [each for each in events if self._seen is not None and each["id"] not in self._seen]
-        self._seen = {each["id"] for each in events}
+        fresh = [event for event in events if self._seen is not None and event["id"] not in self._seen]
+        self._seen = {event["id"] for event in events}
         if fresh:
             self.feed.give(compressed(frame([("kind", b'"events"'), ("events", to_json(fresh))])))
 

@@ -40,10 +40,10 @@ def refuse_unknown(method: str, parts: Sequence[str], params: Iterable[str]) -> 
     Raises:
         RequestProblem: there is one.
     """
-    named = "/".join("*" if at == 1 else part for at, part in enumerate(parts))
-    known = _KNOWN.get(f"{method} {'/'.join(parts)}", _KNOWN.get(f"{method} {named}"))
-    if known is None:
+    named = "/".join("*" if index == 1 else part for index, part in enumerate(parts))
+    parameters = _KNOWN.get(f"{method} {'/'.join(parts)}", _KNOWN.get(f"{method} {named}"))
+    if parameters is None:
         return
     for name in params:
-        if name not in known:
-            raise RequestProblem(422, unknown_parameter(name, known))
+        if name not in parameters:
+            raise RequestProblem(422, unknown_parameter(name, parameters))

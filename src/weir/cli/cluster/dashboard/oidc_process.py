@@ -58,8 +58,8 @@ def _listening(host: str, port: int) -> socket.socket:
 
 async def _serve(options: ServerOptions, address: ApiAddress, listener: TlsListener) -> None:
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
-    for each in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(each, stopped.set)
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signal_number, stopped.set)
     people = SignedInPeople(
         options.oidc, address, options.listen.public_url, memory_bytes=options.memory_bytes
     )
@@ -73,7 +73,7 @@ async def _serve(options: ServerOptions, address: ApiAddress, listener: TlsListe
     )
     await runner.setup()
     made = limit.wrap(runner.server)  # type: ignore[arg-type]  # it is there after setup
-    tasks = [asyncio.create_task(each) for each in (address.follow(), people.tidy())]
+    tasks = [asyncio.create_task(coroutine) for coroutine in (address.follow(), people.tidy())]
     opened = await listener.open(lambda _name: made(), BACKLOG)
     _LOG.info("dashboard_serves", url=options.listen.public_url, issuer=options.oidc.issuer)
     try:

@@ -60,8 +60,8 @@ async def _serve(
     open_link: Callable[[str], None],
 ) -> int:
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
-    for each in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(each, stopped.set)
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signal_number, stopped.set)
     port: int = listener.getsockname()[1]
     async with api:
         view = ClusterView(api, context or api.server, namespace=namespace)

@@ -79,7 +79,7 @@ class PageServer:
         self._server = server
         self._sessions = visitors.sessions
         self._open = frozenset(
-            {("POST", SIGN_IN), ("GET", WAYS)} | {("GET", each) for each in visitors.open_paths}
+            {("POST", SIGN_IN), ("GET", WAYS)} | {("GET", path) for path in visitors.open_paths}
         )
 
     def application(self) -> web.Application:
@@ -259,17 +259,17 @@ async def body_of(request: web.Request) -> bytes:
 
 
 async def _index(_request: web.Request) -> web.Response:
-    found = index_file()
-    if found is None:
+    file = index_file()
+    if file is None:
         raise RequestProblem(503, NOT_BUILT)
-    return web.Response(body=found[0], headers=found[1])
+    return web.Response(body=file[0], headers=file[1])
 
 
 async def _asset(request: web.Request) -> web.Response:
-    found = asset_file(request.match_info["name"], request.headers.get("Accept-Encoding", ""))
-    if found is None:
+    file = asset_file(request.match_info["name"], request.headers.get("Accept-Encoding", ""))
+    if file is None:
         raise RequestProblem(404, "There is no such file.")
-    return web.Response(body=found[0], headers=found[1])
+    return web.Response(body=file[0], headers=file[1])
 
 
 def json_answer(answer: BaseModel, status: int = 200) -> web.Response:

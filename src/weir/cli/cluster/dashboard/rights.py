@@ -42,15 +42,15 @@ async def person_of(api: ApiClient, name: str, namespace: str | None) -> Dashboa
         may(_CONTROL, "batch", "jobs"),
         may(("create",), "batch", "jobs"),
     )
-    theirs = {each for namespaces in projects.values() for each in namespaces}
+    theirs = {namespace for namespaces in projects.values() for namespace in namespaces}
     asked = sorted(theirs if namespace is None else theirs | {namespace})[:NAMESPACES_MAX]
     controls, submits = [EVERYWHERE], set(asked)
     if not controls_all:
-        found = await asyncio.gather(*(may(_CONTROL, "batch", "jobs", each) for each in asked))
-        controls = [each for each, allowed in zip(asked, found, strict=True) if allowed]
+        answers = await asyncio.gather(*(may(_CONTROL, "batch", "jobs", namespace) for namespace in asked))
+        controls = [namespace for namespace, allowed in zip(asked, answers, strict=True) if allowed]
     if not submits_all:
-        found = await asyncio.gather(*(may(("create",), "batch", "jobs", each) for each in asked))
-        submits = {each for each, allowed in zip(asked, found, strict=True) if allowed}
+        answers = await asyncio.gather(*(may(("create",), "batch", "jobs", namespace) for namespace in asked))
+        submits = {namespace for namespace, allowed in zip(asked, answers, strict=True) if allowed}
     return DashboardPerson(
         user=user,
         is_admin=is_admin,
@@ -63,9 +63,9 @@ async def person_of(api: ApiClient, name: str, namespace: str | None) -> Dashboa
 async def _projects(api: ApiClient) -> dict[str, list[str]]:
     """Return the namespaces of each project; none if the person may not list projects."""
     try:
-        found = await api.list_all(path_of(API_VERSION, "projects"), objects.ListedQueue)
+        projects = await api.list_all(path_of(API_VERSION, "projects"), objects.ListedQueue)
     except ApiRefused as error:
         if error.status not in (403, 404):
             raise
         return {}
-    return {each.metadata.name: list(each.spec.get("namespaces") or []) for each in found}
+    return {project.metadata.name: list(project.spec.get("namespaces") or []) for project in projects}

@@ -36,15 +36,15 @@ class SharedStates:
 
         `ask` sends a request for workloads with these parameters.
         """
-        known = self._newest.get(shown.namespace, shown)
-        answer = await ask({"fields": "activity", "known": known.version, "limit": "1"})
+        cached = self._newest.get(shown.namespace, shown)
+        answer = await ask({"fields": "activity", "known": cached.version, "limit": "1"})
         if answer is None:
             return shown
         version, namespace = answer.get("version"), answer.get("namespace", "")
         if version is None:  # an older Weir, which only answers with all rows
             return WorkloadStates(shown.namespace)
-        if version == known.version:
-            return known
+        if version == cached.version:
+            return cached
         newest = self._newest.get(namespace)
         if newest is None or newest.version != version:  # else another watch has read it
             states: Mapping[str, list[str]] = answer.get("states") or {}

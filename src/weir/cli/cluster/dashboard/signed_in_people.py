@@ -132,7 +132,7 @@ class SignedInPeople:
         return credential
 
     def _watches(self) -> Iterator[ClusterLive]:
-        return (each.view.live for each in [*self._people.values()])
+        return (session.view.live for session in [*self._people.values()])
 
     def _not_taken(self, error: ApiError) -> RequestProblem:
         """Return why a sign-in is of no use."""
@@ -149,7 +149,7 @@ class SignedInPeople:
 
     def _make_way(self, subject: str) -> list[_Session]:
         """Forget the oldest sessions beyond the limits, and return them."""
-        own = [key for key, each in self._people.items() if each.subject == subject]
+        own = [key for key, session in self._people.items() if session.subject == subject]
         gone = own[: max(0, len(own) - SESSIONS_PER_PERSON_MAX + 1)]
         others = [key for key in self._people if key not in gone]
         gone += others[: max(0, len(others) - SESSIONS_MAX + 1)]
@@ -198,14 +198,14 @@ class SignedInPeople:
         """Return the person, or one without a namespace if they have to choose it."""
         session = self._session(credential)
         try:
-            found = await session.view.person()
+            person = await session.view.person()
         except WatchBroken as error:
             if error.status != 403 or session.view.namespace is not None or session.token.ended:
                 raise
             scope = ClusterScope(name=self.public_host, namespace="", controls=[], chooses=True)
             return DashboardPerson(user=session.user, is_admin=False, projects=[], roles={}, cluster=scope)
-        assert found.cluster is not None
-        return found.model_copy(update={"cluster": found.cluster.model_copy(update={"chooses": True})})
+        assert person.cluster is not None
+        return person.model_copy(update={"cluster": person.cluster.model_copy(update={"chooses": True})})
 
     async def choose(self, credential: str, namespace: str | None) -> DashboardPerson:
         """Show a namespace alone, or all with None; return the person there.

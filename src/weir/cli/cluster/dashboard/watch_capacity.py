@@ -100,13 +100,13 @@ class WatchCapacity:
 
     async def _make_way(self, new: Sized) -> None:
         """End watches without a page while there are too many workloads."""
-        watches = [each for each in self._watches() if each.workloads]
-        for each in watches:
-            if self._held(watches) + new.workloads > self._most and each.is_idle:
-                await each.stop()
+        watches = [watch for watch in self._watches() if watch.workloads]
+        for watch in watches:
+            if self._held(watches) + new.workloads > self._most and watch.is_idle:
+                await watch.stop()
         held = self._held(watches)
         if new.workloads > FEW and held and held + new.workloads > self._most:
             raise NoCapacity(f"{_USED_UP}, and yours has {new.workloads:,} workloads. {_ADVICE}")
 
     def _held(self, watches: Iterable[SharedWatch]) -> int:
-        return sum(each.workloads for each in watches)
+        return sum(watch.workloads for watch in watches)

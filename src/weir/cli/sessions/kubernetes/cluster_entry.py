@@ -133,17 +133,17 @@ class ClusterPool:
             EntryRefused: it ended, or its container can't run.
         """
         Thread(target=import_module, args=(_STREAMS,), daemon=True).start()  # while the container starts
-        said, watch_s = "", _WATCH_S_MIN
+        previous, watch_s = "", _WATCH_S_MIN
         with stopped_if_left(self.pool, detail, is_new=is_new):
             while True:
                 refuse_ended(detail)
                 address = running_container(self.transport, detail)
                 if address is None:
                     if watch_s > _WATCH_S_MIN:
-                        said = say_reason(detail, said)
+                        previous = say_reason(detail, previous)
                     address, awaited = self._started(detail, program, missing, watch_s)
                     waits = f"{short_name(detail.name)} is placed, and its container waits: {awaited}"
-                    said = say_once(waits, said) if awaited else said
+                    previous = say_once(waits, previous) if awaited else previous
                 if address is not None:
                     return detail, address
                 watch_s = min(_WATCH_S_MAX, watch_s + _WATCH_S_MIN)

@@ -98,11 +98,11 @@ def pipe(host: str, user: str | None) -> int:
     """
     alias = host.removeprefix(ssh_files.HOST_PREFIX)
     with cluster_pool() as cluster:
-        found = live(cluster.pool, alias.replace(_OF_WORKLOAD, "/", 1))
-        if found is None:
+        workload = live(cluster.pool, alias.replace(_OF_WORKLOAD, "/", 1))
+        if workload is None:
             raise EntryRefused(f"there is no workload {alias}: `weir ssh {alias}` makes one", 2)
-        cluster.check_right(namespace_of(found.name))
-        detail, address = cluster.entered(found, is_new=False)
+        cluster.check_right(namespace_of(workload.name))
+        detail, address = cluster.entered(workload, is_new=False)
         command = serve_command(ssh_files.client_key(alias), user or "")
         code = _run(cluster, detail, address, command, terminal=False)
         if (refusal := refusal_of(code, user or "", short_name(detail.name))) is not None:

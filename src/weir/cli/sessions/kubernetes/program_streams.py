@@ -82,8 +82,8 @@ class ProgramStreams:
         """Switch to another container; None: there is none at the moment."""
         if address != self.address:
             self.address = address
-            for each in self._idle:
-                each.writer.close()
+            for connection in self._idle:
+                connection.writer.close()
             self._idle.clear()
 
     def kept(self) -> HttpEnd | None:
@@ -153,17 +153,17 @@ async def _joined(stream: ExecStream, output: AsyncIterator[tuple[Channel, bytes
     Raises:
         NotListening: it can't reach it.
     """
-    said = b""
+    message = b""
     async for channel, data in output:
         if channel is Channel.STDOUT and data.startswith(_JOINED):
             return data[len(_JOINED) :]
-        said += data[:300]
+        message += data[:300]
     await stream.close()
     if stream.exit_code == _NOT_LISTENING:
         raise NotListening("Its program doesn't listen yet.")
     if stream.exit_code == _NO_INTERPRETER:
         raise NoInterpreter("Its image has neither Python nor Node, one of which the connection needs.")
-    why = said.decode(errors="replace").strip() or f"exit code {stream.exit_code}"
+    why = message.decode(errors="replace").strip() or f"exit code {stream.exit_code}"
     raise NotListening(f"Its program can't be reached: {why}.")
 
 

@@ -59,7 +59,9 @@ def session_kind(transport: "ClusterTransport", detail: "WorkloadDetail") -> str
         job = transport.get(path, _SessionJob)
     except NotFound:
         return ""
-    variables = {each.name: each.value for part in job.spec.template.spec.containers for each in part.env}
+    variables = {
+        variable.name: variable.value for part in job.spec.template.spec.containers for variable in part.env
+    }
     return variables.get(VARIABLE, "")
 
 
@@ -83,8 +85,8 @@ def running_container(
 
 def missing_program(message: str) -> str | None:
     """Return the program missing in a container, from its runtime's message; None for other errors."""
-    found = _NO_PROGRAM.search(message) or _NO_PROGRAM_OF_CRUN.search(message)
-    return None if found is None else found[1]
+    match = _NO_PROGRAM.search(message) or _NO_PROGRAM_OF_CRUN.search(message)
+    return None if match is None else match[1]
 
 
 def job_pods(detail: "WorkloadDetail") -> tuple[str, str] | None:

@@ -65,8 +65,8 @@ async def _serve(
     open_link: Callable[[str], None],
 ) -> int:
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
-    for each in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(each, stopped.set)
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signal_number, stopped.set)
     name, root = short_name(detail.name), "{}:{}".format(*listener.getsockname()[:2])
     async with ExecClient(cluster.transport.access) as client:
         streams = ProgramStreams(client, SOCKET_IN_CONTAINER)
@@ -121,7 +121,7 @@ async def _watch(
     Raises:
         EntryRefused: it has ended.
     """
-    name, said, uid = short_name(detail.name), "", None
+    name, last_trouble, uid = short_name(detail.name), "", None
     while True:
         await asyncio.sleep(_LOOK_S)
         try:
@@ -138,9 +138,13 @@ async def _watch(
         streams.move(address)
         why = _why(now) or "its container isn't there yet"
         session.trouble = "" if address is not None else f"{name} is {now.status}: {why}."
-        if session.trouble != said:
-            said = session.trouble
-            print(said or f"{name} runs again: the page connects by itself.", file=sys.stderr, flush=True)
+        if session.trouble != last_trouble:
+            last_trouble = session.trouble
+            print(
+                last_trouble or f"{name} runs again: the page connects by itself.",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
 def _look(cluster: ClusterPool, name: str) -> "tuple[WorkloadDetail, ContainerAddress | None]":

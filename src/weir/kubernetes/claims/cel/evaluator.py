@@ -141,9 +141,9 @@ class _Evaluation:
 
     def list_of(self, tree: Expr, scope: Scope) -> list[Any]:
         items = []
-        for each in tree.operands:
-            value = self.value(each, scope)
-            if each.kind != "if_present":
+        for operand in tree.operands:
+            value = self.value(operand, scope)
+            if operand.kind != "if_present":
                 items.append(value)
             elif value.present:
                 items.append(value.value)
@@ -179,11 +179,11 @@ class _Evaluation:
         )
 
     def index(self, tree: Expr, scope: Scope) -> Any:
-        target, key = (self.value(each, scope) for each in tree.operands)
+        target, key = (self.value(operand, scope) for operand in tree.operands)
         return optional_entry(target, key) if isinstance(target, OptionalValue) else entry(target, key)
 
     def optional_index(self, tree: Expr, scope: Scope) -> OptionalValue:
-        target, key = (self.value(each, scope) for each in tree.operands)
+        target, key = (self.value(operand, scope) for operand in tree.operands)
         return optional_entry(target, key)
 
     def has(self, tree: Expr, scope: Scope) -> bool:
@@ -195,10 +195,10 @@ class _Evaluation:
     # Operators
 
     def both(self, tree: Expr, scope: Scope) -> bool:
-        return any_or_all(self, ((each, scope) for each in tree.operands), decides=False)
+        return any_or_all(self, ((operand, scope) for operand in tree.operands), decides=False)
 
     def either(self, tree: Expr, scope: Scope) -> bool:
-        return any_or_all(self, ((each, scope) for each in tree.operands), decides=True)
+        return any_or_all(self, ((operand, scope) for operand in tree.operands), decides=True)
 
     def choose(self, tree: Expr, scope: Scope) -> Any:
         condition, then, otherwise = tree.operands
@@ -218,22 +218,22 @@ class _Evaluation:
         return value
 
     def binary(self, tree: Expr, scope: Scope) -> Any:
-        first, second = (self.value(each, scope) for each in tree.operands)
+        first, second = (self.value(operand, scope) for operand in tree.operands)
         return computed(tree.value, first, second, self.charge)
 
     # Calls
 
     def call(self, tree: Expr, scope: Scope) -> Any:
-        arguments = [self.value(each, scope) for each in tree.operands]
+        arguments = [self.value(operand, scope) for operand in tree.operands]
         return call_function(tree.value, arguments, self.charge)
 
     def method(self, tree: Expr, scope: Scope) -> Any:
         if qualified := _qualified(tree):
-            arguments = [self.value(each, scope) for each in tree.operands[1:]]
+            arguments = [self.value(operand, scope) for operand in tree.operands[1:]]
             return call_function(qualified, arguments, self.charge)
         if tree.value in CHOICES:
             return self._chosen(tree, scope)
-        return call_method(tree.value, [self.value(each, scope) for each in tree.operands], self.charge)
+        return call_method(tree.value, [self.value(operand, scope) for operand in tree.operands], self.charge)
 
     def _chosen(self, tree: Expr, scope: Scope) -> Any:
         """Return an optional value or its alternative, which is evaluated only if it is needed."""

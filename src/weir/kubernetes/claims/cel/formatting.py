@@ -23,13 +23,13 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def _formatted(text: str, arguments: list[Any], charge: Charge) -> str:
     """Return a text with its clauses replaced by arguments."""
     parts: list[str] = []
-    at = used = size = 0
-    while (start := text.find("%", at)) >= 0:
+    position = used = size = 0
+    while (start := text.find("%", position)) >= 0:
         match = _CLAUSE.match(text, start)
         if match is None:
             raise CelError(f"format() takes no clause {text[start : start + 8]!r}")
-        parts.append(text[at:start])
-        at = match.end()
+        parts.append(text[position:start])
+        position = match.end()
         if match[2] is None:
             parts.append("%")
         elif used >= len(arguments):
@@ -41,7 +41,7 @@ def _formatted(text: str, arguments: list[Any], charge: Charge) -> str:
         size += len(parts[-2]) + len(parts[-1])
         expect_size(size)
         charge_size(parts[-1], charge)
-    parts.append(text[at:])
+    parts.append(text[position:])
     return "".join(parts)
 
 
@@ -108,10 +108,10 @@ def _nested(value: Any, charge: Charge) -> str:
     charge(DOUBLE_STEPS if isinstance(value, float | Duration) else 1)
     charge_size(value, charge)
     if isinstance(value, list):
-        return f"[{_joined([_nested(each, charge) for each in value])}]"
+        return f"[{_joined([_nested(part, charge) for part in value])}]"
     if isinstance(value, Mapping):
-        entries = sorted((_key(key), _nested(each, charge)) for key, each in value.items())
-        return f"{{{_joined([f'{key}:{each}' for key, each in entries])}}}"
+        entries = sorted((_key(key), _nested(part, charge)) for key, part in value.items())
+        return f"{{{_joined([f'{key}:{part}' for key, part in entries])}}}"
     for kind, show in _LITERALS:
         if isinstance(value, kind):
             return show(value)

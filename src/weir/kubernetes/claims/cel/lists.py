@@ -28,11 +28,11 @@ Items = list[Any]
 
 
 def _among(value: Any, items: Items, charge: Charge) -> bool:
-    return any(equals(value, each, charge) for each in items)
+    return any(equals(value, item, charge) for item in items)
 
 
 def _contains(first: Items, second: Items, charge: Charge) -> bool:
-    return all(_among(each, first, charge) for each in second)
+    return all(_among(item, first, charge) for item in second)
 
 
 def _equivalent(first: Items, second: Items, charge: Charge) -> bool:
@@ -40,43 +40,43 @@ def _equivalent(first: Items, second: Items, charge: Charge) -> bool:
 
 
 def _intersects(first: Items, second: Items, charge: Charge) -> bool:
-    return any(_among(each, first, charge) for each in second)
+    return any(_among(item, first, charge) for item in second)
 
 
 def _position(items: Items, part: Any, charge: Charge) -> int:
-    return next((at for at, each in enumerate(items) if equals(each, part, charge)), -1)
+    return next((index for index, item in enumerate(items) if equals(item, part, charge)), -1)
 
 
 def _last_position(items: Items, part: Any, charge: Charge) -> int:
-    return next((at for at in reversed(range(len(items))) if equals(items[at], part, charge)), -1)
+    return next((index for index in reversed(range(len(items))) if equals(items[index], part, charge)), -1)
 
 
 def _includes(value: Any, part: Any, charge: Charge) -> bool:
     """Return True if a value is the part, or a list that has it among its first items."""
     if not isinstance(value, list):
         return equals(value, part, charge)
-    found = _among(part, value[:INCLUDES_MOST], charge)
-    if not found and len(value) > INCLUDES_MOST:
+    is_included = _among(part, value[:INCLUDES_MOST], charge)
+    if not is_included and len(value) > INCLUDES_MOST:
         raise CelError(f"includes() takes a list of at most {INCLUDES_MOST}")
-    return found
+    return is_included
 
 
 def _join(items: Items, separator: str = "") -> str:
-    if not all(isinstance(each, str) for each in items):
+    if not all(isinstance(item, str) for item in items):
         raise CelError("join() takes texts")
     expect_size(len(items) * len(separator) + sum(map(len, items)))
     return separator.join(items)
 
 
 def _sum(items: Items) -> Any:
-    if len({type_name(each) for each in items}) > 1 or not all(map(_is_summable, items)):
+    if len({type_name(item) for item in items}) > 1 or not all(map(_is_summable, items)):
         raise CelError("sum() takes numbers or durations, all of one type")
     total: Any = items[0] if items else 0
-    for each in items[1:]:
-        if isinstance(each, Duration):
-            total = added(total, each)
+    for item in items[1:]:
+        if isinstance(item, Duration):
+            total = added(total, item)
         else:
-            total = total + each if isinstance(each, float) else whole(total + each, total)
+            total = total + item if isinstance(item, float) else whole(total + item, total)
     return total
 
 
@@ -89,9 +89,9 @@ def _extreme(items: Items, sign: int) -> Any:
         raise CelError("an empty list has no least or greatest item")
     best = items[0]
     compare(best, best)
-    for each in items[1:]:
-        if compare(each, best) == sign:
-            best = each
+    for item in items[1:]:
+        if compare(item, best) == sign:
+            best = item
     return best
 
 
@@ -116,7 +116,7 @@ def sorted_by(items: Items, keys: Items, charge: Charge) -> Items:
         raise CelError("items are sorted by keys of one type")
     for key in keys[:1]:
         compare(key, key)
-    return [items[at] for at in sorted(range(len(items)), key=cmp_to_key(ordered))]
+    return [items[index] for index in sorted(range(len(items)), key=cmp_to_key(ordered))]
 
 
 def _range(count: int, charge: Charge) -> Items:
@@ -133,9 +133,9 @@ def _slice(items: Items, start: int, end: int) -> Items:
 
 def _distinct(items: Items, charge: Charge) -> Items:
     distinct: Items = []
-    for each in items:
-        if not _among(each, distinct, charge):
-            distinct.append(each)
+    for item in items:
+        if not _among(item, distinct, charge):
+            distinct.append(item)
     return distinct
 
 
@@ -144,24 +144,24 @@ def _flatten(items: Items, depth: int, charge: Charge) -> Items:
     if depth < 0:
         raise CelError("flatten() takes a level of at least 0")
     flat: Items = []
-    for each in items:
+    for item in items:
         charge(1)
-        if isinstance(each, list) and depth:
-            flat += _flatten(each, depth - 1, charge)
+        if isinstance(item, list) and depth:
+            flat += _flatten(item, depth - 1, charge)
         else:
-            flat.append(each)
+            flat.append(item)
         expect_size(len(flat))
     return flat
 
 
 def _unwrapped(items: Items) -> Items:
-    if not all(isinstance(each, OptionalValue) for each in items):
+    if not all(isinstance(item, OptionalValue) for item in items):
         raise CelError("unwrap takes optional values")
-    return [each.value for each in items if each.present]
+    return [item.value for item in items if item.present]
 
 
-def _at(items: Items, at: int) -> OptionalValue:
-    return OptionalValue(items[at], present=True) if items else OptionalValue()
+def _at(items: Items, index: int) -> OptionalValue:
+    return OptionalValue(items[index], present=True) if items else OptionalValue()
 
 
 def is_zero(value: Any) -> bool:

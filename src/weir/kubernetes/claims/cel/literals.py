@@ -43,12 +43,12 @@ def tokens_of(text: str) -> list[tuple[str, str]]:
     if len(text) > LENGTH_MOST:
         raise CelSyntaxError(f"an expression has at most {LENGTH_MOST} characters")
     tokens: list[tuple[str, str]] = []
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
         if match is None:
-            raise CelSyntaxError(f"unexpected character {text[at]!r} at {at + 1}")
-        at = match.end()
+            raise CelSyntaxError(f"unexpected character {text[position]!r} at {position + 1}")
+        position = match.end()
         kind = match.lastgroup or ""
         if kind != "space":
             tokens.append((kind, match[0]))

@@ -106,8 +106,8 @@ def _mapped(evaluation: Evaluation, bound: Iterator[Scope], body: Expr, key: str
             raise CelError(f"transformMapEntry takes a map, not {type_name(value)}")
         evaluation.charge(len(value))
         expect_size(len(entries) + len(value))
-        for each, entry in value.items():
-            if has_key(entries, each):
-                raise CelError(f"the key {str(each)[:100]} occurs twice")
-            entries[each] = entry
+        for entry_key, entry in value.items():
+            if has_key(entries, entry_key):
+                raise CelError(f"the key {str(entry_key)[:100]} occurs twice")
+            entries[entry_key] = entry
     return entries

@@ -27,14 +27,14 @@ def _size(text: str) -> int:
     return len(text.encode(errors="replace"))
 
 
-def _errors(text: str, pattern: re.Pattern[str], most: int, what: str) -> Errors:
+def _errors(text: str, pattern: re.Pattern[str], most: int, noun: str) -> Errors:
     errors = [f"must be no more than {most} bytes"] if _size(text) > most else []
-    return errors if pattern.fullmatch(text) else [*errors, f"is no {what}"]
+    return errors if pattern.fullmatch(text) else [*errors, f"is no {noun}"]
 
 
 def _label(text: str) -> Errors:
-    what = "DNS label but a subdomain" if _SUBDOMAIN.fullmatch(text) else "DNS label of RFC 1123"
-    return _errors(text, _LABEL, _LABEL_MOST, what)
+    noun = "DNS label but a subdomain" if _SUBDOMAIN.fullmatch(text) else "DNS label of RFC 1123"
+    return _errors(text, _LABEL, _LABEL_MOST, noun)
 
 
 def _label_1035(text: str) -> Errors:
@@ -52,7 +52,7 @@ def _qualified_name(text: str) -> Errors:
     errors = (
         ["the prefix is empty"]
         if prefixes == [""]
-        else [each for prefix in prefixes for each in _subdomain(prefix)]
+        else [error for prefix in prefixes for error in _subdomain(prefix)]
     )
     if not name:
         return [*errors, "the name is empty", "the name has no character"]
@@ -86,8 +86,8 @@ def _is_date_time(text: str) -> bool:
     return match is not None and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
 
 
-def _check(is_valid: Callable[[str], object], what: str) -> Callable[[str], Errors]:
-    return lambda text: [] if is_valid(text) else [f"is no {what}"]
+def _check(is_valid: Callable[[str], object], noun: str) -> Callable[[str], Errors]:
+    return lambda text: [] if is_valid(text) else [f"is no {noun}"]
 
 
 _FORMATS: dict[str, Callable[[str], Errors]] = {

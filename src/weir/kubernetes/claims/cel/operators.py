@@ -74,10 +74,10 @@ def entry(target: Any, key: Any) -> Any:
         CelError: there is none.
     """
     if isinstance(target, list):
-        at = _index(key)
-        if not 0 <= at < len(target):
+        index = _index(key)
+        if not 0 <= index < len(target):
             raise CelError("index out of range")
-        return target[at]
+        return target[index]
     if has_entry(target, key):
         return target[key]
     if isinstance(target, Mapping):
@@ -96,8 +96,8 @@ def optional_entry(target: Any, key: Any) -> OptionalValue:
             return target
         target = target.value
     if isinstance(target, list):
-        at = _index(key)
-        return OptionalValue(target[at], present=True) if 0 <= at < len(target) else OptionalValue()
+        index = _index(key)
+        return OptionalValue(target[index], present=True) if 0 <= index < len(target) else OptionalValue()
     return OptionalValue(entry(target, key), present=True) if has_entry(target, key) else OptionalValue()
 
 
@@ -128,7 +128,7 @@ def _expect_comparable(first: Any, second: Any) -> None:
 
 def _is_in(item: Any, items: Any, charge: Charge) -> bool:
     if isinstance(items, list):
-        return any(equals(item, each, charge) for each in items)
+        return any(equals(item, member, charge) for member in items)
     if isinstance(items, Mapping):
         return has_key(items, item)
     raise CelError(f"no such overload: in {type_name(items)}")

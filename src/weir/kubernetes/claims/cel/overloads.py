@@ -35,7 +35,9 @@ Overloads = Mapping[str, Sequence[Overload]]
 def merged(*libraries: Overloads) -> dict[str, tuple[Overload, ...]]:
     """Return the overloads of several libraries; one name may have some in each."""
     names = dict.fromkeys(name for library in libraries for name in library)
-    return {name: tuple(each for library in libraries for each in library.get(name, ())) for name in names}
+    return {
+        name: tuple(overload for library in libraries for overload in library.get(name, ())) for name in names
+    }
 
 
 def called(name: str, overloads: Sequence[Overload], arguments: Sequence[Any], charge: Charge) -> Any:
@@ -44,8 +46,8 @@ def called(name: str, overloads: Sequence[Overload], arguments: Sequence[Any], c
     Raises:
         CelError: there is none, it has no value for these arguments, or it costs too much.
     """
-    for each in arguments:
-        charge_size(each, charge)
+    for argument in arguments:
+        charge_size(argument, charge)
     for overload in overloads:
         if len(overload.kinds) == len(arguments) and all(map(_fits, arguments, overload.kinds)):
             break

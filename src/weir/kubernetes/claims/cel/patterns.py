@@ -87,8 +87,8 @@ def matches(text: str, pattern: str, charge: Charge) -> bool:
 
 
 def _find(text: str, pattern: str, charge: Charge) -> str:
-    found = _found(text, pattern, charge)
-    return "" if found is None else str(found.group())
+    match = _found(text, pattern, charge)
+    return "" if match is None else str(match.group())
 
 
 def _find_all(text: str, pattern: str, most: int, charge: Charge) -> list[str]:
@@ -100,8 +100,8 @@ def _find_all(text: str, pattern: str, most: int, charge: Charge) -> list[str]:
     if most == 0:
         return parts
     try:
-        for found in program.finditer(text):
-            first, last = found.span()
+        for match in program.finditer(text):
+            first, last = match.span()
             if not first == last == end:
                 parts.append(text[first:last])
                 if len(parts) == most:

@@ -44,10 +44,10 @@ def _slice(text: str, start: int, end: int | None = None) -> str:
     return text[start:last]
 
 
-def _char_at(text: str, at: int) -> str:
-    if not 0 <= at <= len(text):
+def _char_at(text: str, index: int) -> str:
+    if not 0 <= index <= len(text):
         raise CelError("index out of range")
-    return text[at : at + 1]
+    return text[index : index + 1]
 
 
 def _index_of(text: str, part: str, start: int = 0) -> int:

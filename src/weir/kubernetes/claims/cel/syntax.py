@@ -255,7 +255,7 @@ def _dotted(tree: Expr) -> str:
 
 def _variables(macro: str, arguments: tuple[Expr, ...]) -> tuple[str, ...]:
     """Return the names that a macro's first arguments declare."""
-    names = tuple(each.value for each in arguments if each.kind == "variable")
+    names = tuple(argument.value for argument in arguments if argument.kind == "variable")
     if len(names) < len(arguments):
         raise CelSyntaxError(f"the first argument of {macro} must be a name")
     if len(set(names)) < len(names):

@@ -42,15 +42,15 @@ def duration_of(text: str) -> Duration:
     unsigned = text[1:] if text[:1] in ("-", "+") else text
     if unsigned == "0":
         return Duration(0)
-    total = at = 0
-    while at < len(unsigned) <= _TEXT_MOST:
-        match = _PARTS.match(unsigned, at)
+    total = position = 0
+    while position < len(unsigned) <= _TEXT_MOST:
+        match = _PARTS.match(unsigned, position)
         if match is None or not (match[1] or match[2]):
             break
-        at = match.end()
+        position = match.end()
         unit, parts = _UNITS[match[3]], (match[2] or "")[:18]
         total += int(match[1] or 0) * unit + int(parts or 0) * unit // 10 ** len(parts)
-    if at == 0 or at < len(unsigned):
+    if position == 0 or position < len(unsigned):
         raise CelError(f"{text[:_TEXT_MOST]!r} is no duration")
     return _duration(-total if text[0] == "-" else total)
 

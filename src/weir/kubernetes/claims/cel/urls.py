@@ -171,12 +171,12 @@ def _query(url: Url, charge: Charge) -> dict[str, list[str]]:
     """Return the parameters of a query; those that are written wrong are left out."""
     written = url.query.split("&")
     charge(len(written) * _PARAMETER_STEPS + len(url.query) // 10)
-    found: dict[str, list[str]] = {}
-    for each in written if len(written) <= _PARAMETERS_MOST else ():
-        if each and ";" not in each and _BAD_ESCAPE.search(each) is None:
-            name, _, value = each.replace("+", " ").partition("=")
-            found.setdefault(_decoded(name), []).append(_decoded(value))
-    return found
+    parameters: dict[str, list[str]] = {}
+    for parameter in written if len(written) <= _PARAMETERS_MOST else ():
+        if parameter and ";" not in parameter and _BAD_ESCAPE.search(parameter) is None:
+            name, _, value = parameter.replace("+", " ").partition("=")
+            parameters.setdefault(_decoded(name), []).append(_decoded(value))
+    return parameters
 
 
 is_url = succeeds(_expect_request)

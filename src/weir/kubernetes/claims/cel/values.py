@@ -243,7 +243,7 @@ def compare(first: Any, second: Any) -> int:
     )
     if not alike:
         raise CelError(f"no order between {type_name(first)} and {type_name(second)}")
-    if any(isinstance(each, float) and math.isnan(each) for each in (first, second)):
+    if any(isinstance(number, float) and math.isnan(number) for number in (first, second)):
         raise CelError("NaN has no order")
     return int(first > second) - int(first < second)
 

@@ -242,19 +242,19 @@ _MARKERS = Markers(
     },
     parts=(
         (namespaces_but([], _MANAGED)["matchExpressions"][1], _MANAGES),
-        *((each, _SECRET) for made in (_BY_SECRET.volumes(), _BY_SECRET.mounts()) for each in made),
-        *((each, _CLAIM) for made in (_BY_CLAIM.volumes(), _BY_CLAIM.mounts()) for each in made),
-        *((each, _LIMITS) for each in (DRIVER_CAPABILITIES, GROUPS_VOLUME, GROUPS_MOUNT)),
-        *((each, _NOTIFIES) for each in (*_NOTIFICATIONS.volumes(), *_NOTIFICATIONS.mounts())),
-        *((each, _CLIENT) for made in (_WITH_SECRET.volumes(), _WITH_SECRET.mounts()) for each in made),
+        *((part, _SECRET) for made in (_BY_SECRET.volumes(), _BY_SECRET.mounts()) for part in made),
+        *((part, _CLAIM) for made in (_BY_CLAIM.volumes(), _BY_CLAIM.mounts()) for part in made),
+        *((part, _LIMITS) for part in (DRIVER_CAPABILITIES, GROUPS_VOLUME, GROUPS_MOUNT)),
+        *((part, _NOTIFIES) for part in (*_NOTIFICATIONS.volumes(), *_NOTIFICATIONS.mounts())),
+        *((part, _CLIENT) for made in (_WITH_SECRET.volumes(), _WITH_SECRET.mounts()) for part in made),
         *(
-            (each, _AUTHORITIES)
+            (part, _AUTHORITIES)
             for made in (
                 _WITH_AUTHORITIES.volumes(),
                 _WITH_AUTHORITIES.mounts(),
                 _WITH_AUTHORITIES.environment(),
             )
-            for each in made
+            for part in made
         ),
         (_BY_CLAIM.strategy()["strategy"], _CLAIM),
         (GROUP, f"and {_CLAIM} .Values.history.fixedGroup"),
@@ -298,10 +298,10 @@ def charts() -> dict[str, Files]:
 def _crds() -> Files:
     about = _ABOUT | {"name": "weir-crds", "description": "The kinds of Weir, the GPU scheduler."}
     kept = []
-    for each in definitions():
-        thing = deepcopy(each)
-        thing["metadata"].setdefault("annotations", {}).update(_KEEP)
-        kept.append((thing, ()))
+    for definition in definitions():
+        manifest = deepcopy(definition)
+        manifest["metadata"].setdefault("annotations", {}).update(_KEEP)
+        kept.append((manifest, ()))
     nothing = Markers({}, {}, {}, (), {})
     return {
         "Chart.yaml": as_yaml([about]),
@@ -340,32 +340,38 @@ def _conditional_objects() -> Iterator[tuple[Thing, Sequence[str]]]:
 
     The objects of one managed namespace are those of each.
     """
-    known = set()
-    for thing, conditions in _with_conditions(_MARKED):
-        known.add(_key(thing))
-        if thing["metadata"].get("namespace") == _MANAGED.names[0]:
-            yield thing, [*(each for each in conditions if each != f"if {_MANAGES}"), f"range {_MANAGES}"]
-        elif thing["metadata"].get("namespace") != _MANAGED.names[1]:
-            yield thing, conditions
-    for thing, conditions in _with_conditions(_UNLIMITED):
-        if _key(thing) not in known:
-            yield thing, [f"if not {_MANAGES}", *conditions]
+    yielded = set()
+    for manifest, conditions in _with_conditions(_MARKED):
+        yielded.add(_key(manifest))
+        if manifest["metadata"].get("namespace") == _MANAGED.names[0]:
+            yield (
+                manifest,
+                [
+                    *(condition for condition in conditions if condition != f"if {_MANAGES}"),
+                    f"range {_MANAGES}",
+                ],
+            )
+        elif manifest["metadata"].get("namespace") != _MANAGED.names[1]:
+            yield manifest, conditions
+    for manifest, conditions in _with_conditions(_UNLIMITED):
+        if _key(manifest) not in yielded:
+            yield manifest, [f"if not {_MANAGES}", *conditions]
 
 
 def _with_conditions(whole: Installation) -> Iterator[tuple[Thing, list[str]]]:
     """Yield each object of an installation with its conditions."""
     without = [
-        ({_key(each) for each in manifests(replace(whole, **lacks))}, condition)
+        ({_key(manifest) for manifest in manifests(replace(whole, **lacks))}, condition)
         for lacks, condition in _WITHOUT
     ]
-    for thing in manifests(whole):
-        if thing["kind"] not in ("Namespace", "CustomResourceDefinition"):
-            key = _key(thing)
-            yield thing, [f"if {condition}" for keys, condition in without if key not in keys]
+    for manifest in manifests(whole):
+        if manifest["kind"] not in ("Namespace", "CustomResourceDefinition"):
+            key = _key(manifest)
+            yield manifest, [f"if {condition}" for keys, condition in without if key not in keys]
 
 
-def _key(thing: Thing) -> tuple[str, str]:
-    return thing["kind"], thing["metadata"]["name"]
+def _key(manifest: Thing) -> tuple[str, str]:
+    return manifest["kind"], manifest["metadata"]["name"]
 
 
 def _commented(values: BaseModel, depth: int) -> Iterator[str]:

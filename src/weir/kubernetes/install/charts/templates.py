@@ -37,12 +37,12 @@ class Markers:
     """Keys of fields that are there under a condition."""
 
 
-def template(things: Iterable[tuple[Thing, Sequence[str]]], markers: Markers) -> str:
+def template(manifests: Iterable[tuple[Thing, Sequence[str]]], markers: Markers) -> str:
     """Return the template of objects, each within its actions (`if ...`, `range ...`), outermost first."""
     writer = _Writer(markers)
     parts = []
-    for thing, actions in things:
-        lines = ["---", *writer.mapping(thing, 0)]
+    for manifest, actions in manifests:
+        lines = ["---", *writer.mapping(manifest, 0)]
         for action in reversed(actions):
             lines = _within(action, lines)
         parts += lines
@@ -65,23 +65,23 @@ class _Writer:
 
     def mapping(self, value: Mapping[str, Any], depth: int) -> Iterator[str]:
         """Yield the lines of a mapping that isn't empty."""
-        for key, each in value.items():
+        for key, child in value.items():
             head = f"{'  ' * depth}{key if _PLAIN.fullmatch(key) else self._text(key)}:"
-            if key == "values" and (expression := self._list(each)):
+            if key == "values" and (expression := self._list(child)):
                 yield f"{head} {expression}"
             elif key in self._markers.keys:
-                yield from _under(self._markers.keys[key], [*self._with_head(head, each, depth + 1)])
+                yield from _under(self._markers.keys[key], [*self._with_head(head, child, depth + 1)])
             else:
-                yield from self._with_head(head, each, depth + 1)
+                yield from self._with_head(head, child, depth + 1)
 
     def _items(self, values: Iterable[Any], depth: int) -> Iterator[str]:
-        for each in values:
-            yield from self._with_head(f"{'  ' * depth}-", each, depth + 1)
+        for child in values:
+            yield from self._with_head(f"{'  ' * depth}-", child, depth + 1)
 
     def _with_head(self, head: str, value: Any, depth: int) -> Iterator[str]:
         optional = next((expression for marker, expression in self._markers.fields if marker == value), None)
         condition = self._markers.conditions.get(value) if isinstance(value, str) else None
-        part = next((each for marker, each in self._markers.parts if marker == value), None)
+        part = next((action for marker, action in self._markers.parts if marker == value), None)
         if part is not None:
             yield from _under(part, [*self._value(head, value, depth)])
         elif optional is not None:
@@ -104,10 +104,10 @@ class _Writer:
     def _list(self, values: list[Any]) -> str:
         """Return the expression of a sorted list with markers; empty if it has none."""
         lists = self._markers.lists
-        marked = dict.fromkeys(lists[each] for each in values if each in lists)
+        marked = dict.fromkeys(lists[value] for value in values if value in lists)
         if not marked:
             return ""
-        fixed = " ".join(json.dumps(each) for each in values if each not in lists)
+        fixed = " ".join(json.dumps(value) for value in values if value not in lists)
         return f"{{{{ concat (list {fixed}) {' '.join(marked)} | uniq | sortAlpha | toJson }}}}"
 
     def _scalar(self, value: Any) -> str:

@@ -12,10 +12,10 @@ _SOURCE = {"type": "prometheus", "uid": "${source}"}
 
 def panels() -> list[dict[str, Any]]:
     """Return the graphs of the board: the title of each, its unit and its lines by name."""
-    found: list[dict[str, Any]] = yaml.safe_load(
+    board_panels: list[dict[str, Any]] = yaml.safe_load(
         files(__package__).joinpath("panels.yaml").read_text("utf-8")
     )
-    return found
+    return board_panels
 
 
 def dashboard() -> dict[str, Any]:
@@ -36,13 +36,13 @@ def dashboard() -> dict[str, Any]:
 
 
 def _panels() -> Iterator[dict[str, Any]]:
-    for at, panel in enumerate(panels()):
-        row, column = divmod(at, _COLUMNS)
+    for index, panel in enumerate(panels()):
+        row, column = divmod(index, _COLUMNS)
         is_stacked = panel.get("stacked", False)
         stacking = {"group": "A", "mode": "normal" if is_stacked else "none"}
         custom = {"fillOpacity": 20 if is_stacked else 0, "stacking": stacking, "lineWidth": 1}
         yield {
-            "id": at + 1,
+            "id": index + 1,
             "type": "timeseries",
             "title": panel["title"],
             "datasource": _SOURCE,

@@ -46,10 +46,10 @@ def monitoring(namespace: str, secret: str) -> Iterator[Thing]:
 
 def alerts() -> list[Thing]:
     """Return the alerts as rules of Prometheus, each with the address of its runbook."""
-    found: list[Thing] = yaml.safe_load(files(__package__).joinpath("alerts.yaml").read_text("utf-8"))
-    for rule in found:
+    alert_rules: list[Thing] = yaml.safe_load(files(__package__).joinpath("alerts.yaml").read_text("utf-8"))
+    for rule in alert_rules:
         rule["annotations"]["runbook"] = f"{_RUNBOOKS}#{rule['alert'].lower()}"
-    return found
+    return alert_rules
 
 
 def rules() -> dict[str, Any]:

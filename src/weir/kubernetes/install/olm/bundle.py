@@ -97,23 +97,23 @@ def icon() -> str:
 def bundle(options: BundleOptions) -> Files:
     """Return the files of the bundle, and those with everything that OLM doesn't create."""
     objects = manifests(options.installation)
-    made = {(each["kind"], each["metadata"]["name"]): each for each in objects}
+    made = {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in objects}
     home = options.installation.namespace
     files = {"bundle/manifests/weir.clusterserviceversion.yaml": as_yaml([_csv(options, made)])}
     agents = options.installation.node
     rest: list[Thing] = [] if agents is None else [security_constraints(home, agents)]
-    for each in objects:
-        kind, name = each["kind"], each["metadata"]["name"]
+    for manifest in objects:
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
         if kind == "CustomResourceDefinition":
-            files[f"bundle/manifests/{name}.crd.yaml"] = as_yaml([each])
+            files[f"bundle/manifests/{name}.crd.yaml"] = as_yaml([manifest])
         elif (kind, name) in _FROM_CSV or (kind, name) == ("Secret", f"{NAME}-webhook"):
             continue  # OLM creates these, and Weir its Secret
         elif kind == "APIService":
-            files[QUERY_FILE] = as_yaml([each])
-        elif kind in BUNDLED and each["metadata"].get("namespace", home) == home:
-            files[f"bundle/manifests/{name}.{kind.lower()}.yaml"] = as_yaml([_without_namespace(each)])
+            files[QUERY_FILE] = as_yaml([manifest])
+        elif kind in BUNDLED and manifest["metadata"].get("namespace", home) == home:
+            files[f"bundle/manifests/{name}.{kind.lower()}.yaml"] = as_yaml([_without_namespace(manifest)])
         else:
-            rest.append(each)
+            rest.append(manifest)
     files["bundle/metadata/annotations.yaml"] = as_yaml([{"annotations": _annotations(options)}])
     files["bundle.Containerfile"] = _containerfile(options)
     files[CLUSTER_FILE] = as_yaml(rest)
@@ -123,7 +123,11 @@ def bundle(options: BundleOptions) -> Files:
 def cluster_service_version(options: BundleOptions) -> Thing:
     """Return the ClusterServiceVersion of the bundle."""
     return _csv(
-        options, {(each["kind"], each["metadata"]["name"]): each for each in manifests(options.installation)}
+        options,
+        {
+            (manifest["kind"], manifest["metadata"]["name"]): manifest
+            for manifest in manifests(options.installation)
+        },
     )
 
 
@@ -146,10 +150,10 @@ def _containerfile(options: BundleOptions) -> str:
     return f"FROM scratch\n{labels}COPY bundle/manifests /manifests/\nCOPY bundle/metadata /metadata/\n"
 
 
-def _without_namespace(each: Thing) -> Thing:
+def _without_namespace(manifest: Thing) -> Thing:
     """Return an object for the namespace in which OLM installs the bundle."""
-    metadata = {key: value for key, value in each["metadata"].items() if key != "namespace"}
-    return {**each, "metadata": metadata}
+    metadata = {key: value for key, value in manifest["metadata"].items() if key != "namespace"}
+    return {**manifest, "metadata": metadata}
 
 
 def _csv(options: BundleOptions, made: dict[tuple[str, str], Thing]) -> Thing:
@@ -163,11 +167,13 @@ def _csv(options: BundleOptions, made: dict[tuple[str, str], Thing]) -> Thing:
             "name": options.name,
             "namespace": "placeholder",
             "annotations": _csv_annotations(options),
-            "labels": {f"operatorframework.io/{each}": "supported" for each in _PLATFORMS},
+            "labels": {f"operatorframework.io/{platform}": "supported" for platform in _PLATFORMS},
         },
         "spec": {
             **_description(options),
-            "customresourcedefinitions": {"owned": [_owned(each) for each in made.values() if _is_crd(each)]},
+            "customresourcedefinitions": {
+                "owned": [_owned(manifest) for manifest in made.values() if _is_crd(manifest)]
+            },
             "install": {
                 "strategy": "deployment",
                 "spec": {
@@ -194,7 +200,7 @@ def _csv_annotations(options: BundleOptions) -> dict[str, str]:
         "description": "Schedules GPUs for many teams, with guaranteed quotas.",
         "operatorframework.io/suggested-namespace": options.installation.namespace,
         "operators.operatorframework.io/internal-objects": json.dumps(
-            [_plural(each) for each in _WRITTEN_BY_WEIR]
+            [_plural(kind) for kind in _WRITTEN_BY_WEIR]
         ),
         "support": options.provider,
         **({"repository": options.url} if options.url else {}),
@@ -223,8 +229,8 @@ def _description(options: BundleOptions) -> Thing:
     }
 
 
-def _is_crd(each: Thing) -> bool:
-    return bool(each["kind"] == "CustomResourceDefinition")
+def _is_crd(manifest: Thing) -> bool:
+    return bool(manifest["kind"] == "CustomResourceDefinition")
 
 
 def _owned(definition: Thing) -> Thing:

@@ -45,12 +45,12 @@ def _bundle(options: BundleOptions) -> Thing:
         {
             "type": "olm.gvk",
             "value": {
-                "group": each["spec"]["group"],
-                "kind": each["spec"]["names"]["kind"],
-                "version": each["spec"]["versions"][0]["name"],
+                "group": definition["spec"]["group"],
+                "kind": definition["spec"]["names"]["kind"],
+                "version": definition["spec"]["versions"][0]["name"],
             },
         }
-        for each in definitions()
+        for definition in definitions()
     ]
     version = {"type": "olm.package", "value": {"packageName": PACKAGE, "version": __version__}}
     return {

@@ -67,21 +67,21 @@ class DashboardOptions:
 
     def volumes(self) -> list[Thing]:
         """Return the volumes that not every dashboard has."""
-        found: list[Thing] = []
+        volumes: list[Thing] = []
         if self.client_secret:
-            found.append(secret_volume("client", self.client_secret))
+            volumes.append(secret_volume("client", self.client_secret))
         if self.authorities:
-            found.append({"name": "provider", "configMap": {"name": self.authorities}})
-        return found
+            volumes.append({"name": "provider", "configMap": {"name": self.authorities}})
+        return volumes
 
     def mounts(self) -> list[Thing]:
         """Return the mounts of those volumes."""
-        found: list[Thing] = []
+        mounts: list[Thing] = []
         if self.client_secret:
-            found.append({"name": "client", "mountPath": CLIENT, "readOnly": True})
+            mounts.append({"name": "client", "mountPath": CLIENT, "readOnly": True})
         if self.authorities:
-            found.append({"name": "provider", "mountPath": PROVIDER, "readOnly": True})
-        return found
+            mounts.append({"name": "provider", "mountPath": PROVIDER, "readOnly": True})
+        return mounts
 
     def environment(self) -> list[Thing]:
         """Return the variables that not every dashboard has."""

@@ -26,28 +26,28 @@ class HistoryStorage:
 
     def words(self) -> list[str]:
         """Return the options of the process."""
-        found = ["--database-file", URL_FILE] if self.secret else []
+        arguments = ["--database-file", URL_FILE] if self.secret else []
         if self.claim:
-            found += ["--database", VOLUME_URL]
-        return [*found, "--keep-history", self.keep] if found else []
+            arguments += ["--database", VOLUME_URL]
+        return [*arguments, "--keep-history", self.keep] if arguments else []
 
     def volumes(self) -> list[Thing]:
         """Return the volumes of the pod."""
-        found: list[Thing] = []
+        volumes: list[Thing] = []
         if self.secret:
-            found.append(secret_volume("history-secret", self.secret))
+            volumes.append(secret_volume("history-secret", self.secret))
         if self.claim:
-            found.append({"name": "history", "persistentVolumeClaim": {"claimName": self.claim}})
-        return found
+            volumes.append({"name": "history", "persistentVolumeClaim": {"claimName": self.claim}})
+        return volumes
 
     def mounts(self) -> list[Thing]:
         """Return the mounts of the container."""
-        found: list[Thing] = []
+        mounts: list[Thing] = []
         if self.secret:
-            found.append({"name": "history-secret", "mountPath": SECRET_DIRECTORY, "readOnly": True})
+            mounts.append({"name": "history-secret", "mountPath": SECRET_DIRECTORY, "readOnly": True})
         if self.claim:
-            found.append({"name": "history", "mountPath": VOLUME_DIRECTORY})
-        return found
+            mounts.append({"name": "history", "mountPath": VOLUME_DIRECTORY})
+        return mounts
 
     def security(self) -> Thing:
         """Return the fields of the pod's security context that a volume needs."""

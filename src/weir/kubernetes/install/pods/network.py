@@ -38,7 +38,7 @@ def network_policy(pods: Mapping[str, str], port: int, sources: Sequence[str]) -
     """Return the spec: reviews, probes and metrics come in on one port; only API servers are called."""
     incoming: dict[str, Any] = {"ports": tcp_ports([port])}
     if sources:
-        incoming["from"] = [_peer(each) for each in sources]
+        incoming["from"] = [_peer(origin) for origin in sources]
     return {
         "podSelector": {"matchLabels": dict(pods)},
         "policyTypes": ["Ingress", "Egress"],
@@ -73,7 +73,7 @@ def calls_policy(pods: Mapping[str, str], destinations: Sequence[str]) -> dict[s
     return {
         "podSelector": {"matchLabels": dict(pods)},
         "policyTypes": ["Egress"],
-        "egress": [*(_call(each) for each in destinations), {"ports": name_ports()}],
+        "egress": [*(_call(target) for target in destinations), {"ports": name_ports()}],
     }
 
 

@@ -86,7 +86,7 @@ def policies(
     made += share_policies(account, devices=devices, exempt=_exempt(options))
     made += _unmanaged(scheduler, managed)
     made += _optional(scheduler, devices, options, managed)
-    return [each for policy in made for each in (policy, binding_object(policy))]
+    return [manifest for policy in made for manifest in (policy, binding_object(policy))]
 
 
 # Always
@@ -181,8 +181,8 @@ def _limits_of(account: str) -> Iterator[Policy]:
         message="Weir suspends a Job that is idle, and changes nothing else of it.",
     )
     resources: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for each in load_kinds().suspensions:
-        resources.setdefault((each.group, each.field), []).append(each.resource)
+    for suspension in load_kinds().suspensions:
+        resources.setdefault((suspension.group, suspension.field), []).append(suspension.resource)
     for (group, field), some in resources.items():
         yield checking_policy(
             f"account-{group.replace('.', '-')}",
@@ -226,7 +226,7 @@ def _claims_of_pods(account: str) -> Policy:
 def _same_metadata() -> str:
     """Return an expression: the metadata is as before, but for finalizers."""
     unchanged = ("labels", "annotations", "ownerReferences")
-    return " && ".join(f"object.metadata.?{each} == oldObject.metadata.?{each}" for each in unchanged)
+    return " && ".join(f"object.metadata.?{field} == oldObject.metadata.?{field}" for field in unchanged)
 
 
 def _finalizers_alone(account: str) -> Policy:
@@ -301,11 +301,11 @@ def _exempt(options: OptionalPolicies) -> list[str]:
 
 
 def _refused_pods(
-    devices: Sequence[str], name: str, wrong: str, message: str, message_expression: str, **more: Any
+    devices: Sequence[str], name: str, wrong: str, message: str, message_expression: str, **fields: Any
 ) -> Policy:
     """Refuse GPU pods with a property, and updates that give it to a pod that hadn't it."""
-    asked, asked_before = (asks_for_gpus(each, devices) for each in ("object", "oldObject"))
-    wrong_now, wrong_before = (wrong.format(pod=each) for each in ("object", "oldObject"))
+    asked, asked_before = (asks_for_gpus(variable, devices) for variable in ("object", "oldObject"))
+    wrong_now, wrong_before = (wrong.format(pod=variable) for variable in ("object", "oldObject"))
     begins = "'a pod that exists can\\'t begin to ask for GPUs this way: make a new pod'"
     return checking_policy(
         name,
@@ -318,7 +318,7 @@ def _refused_pods(
         expression="!variables.is_wrong || variables.was_wrong",
         message=message,
         message_expression=f"request.operation == 'UPDATE' ? {begins} : {message_expression}",
-        **more,
+        **fields,
     )
 
 

@@ -56,9 +56,9 @@ def node_is_same_but_for(key: str) -> str:
     others = f"?taints.orValue([]).filter(t, t.key != {quoted(key)})"
     taints = f"object.spec.{others} == oldObject.spec.{others}"
     labels = " && ".join(
-        f"{each}.metadata.?labels.orValue({{}}).all(k, k == {quoted(key)} || "
+        f"{variable}.metadata.?labels.orValue({{}}).all(k, k == {quoted(key)} || "
         f"object.metadata.?labels[?k] == oldObject.metadata.?labels[?k])"
-        for each in ("object", "oldObject")
+        for variable in ("object", "oldObject")
     )
     return f"{spec} && {metadata} && {taints} && {labels}"
 
@@ -125,14 +125,15 @@ def refusing_policy(
     its validations. So all rules about the same resources are one policy with one condition: a request that
     is allowed costs one conversion of each.
     """
-    found = " || ".join(f"({each.refused})" for each in refusals)
+    any_refused = " || ".join(f"({refusal.refused})" for refusal in refusals)
     return _policy_object(
         name,
         _constraints(rules, where),
-        conditions=[("refused", found)],
-        variables=[variable for each in refusals for variable in each.variables],
+        conditions=[("refused", any_refused)],
+        variables=[variable for refusal in refusals for variable in refusal.variables],
         validations=[
-            _validation("false" if len(refusals) == 1 else f"!({each.refused})", each) for each in refusals
+            _validation("false" if len(refusals) == 1 else f"!({refusal.refused})", refusal)
+            for refusal in refusals
         ],
     )
 

@@ -48,7 +48,7 @@ def forged_person(metadata: str = _METADATA) -> Refusal:
 def _is_forged(metadata: str, part: str) -> str:
     """Return an expression: the person differs from the one before, and isn't the requester."""
     key = f"{metadata}.?{part}[?{quoted(USER)}]"
-    now, before = (key.format(object=each) for each in ("object", "oldObject"))
+    now, before = (key.format(object=variable) for variable in ("object", "oldObject"))
     was = f"(request.operation == 'UPDATE' ? {before} : optional.none())"
     return f"({now} != {was} && {now}.orValue('') != {_USER})"
 

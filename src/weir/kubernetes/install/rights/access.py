@@ -128,7 +128,7 @@ def _rules_of_cluster(kinds: WorkloadKinds) -> list[Thing]:
         # objects to write
         may("patch", "", "persistentvolumes"),  # to bind a volume to the pod's node
         may("patch", "", "nodes"),  # the taint of nodes that are set aside for shares
-        may("patch", GROUP, *(f"{each}/status" for each in (*OWN_KINDS[:3], CONFIGS))),
+        may("patch", GROUP, *(f"{kind}/status" for kind in (*OWN_KINDS[:3], CONFIGS))),
         # To write the finalizer; a policy refuses other changes
         may("patch", GROUP, "projects", "departments"),
         may("create patch", GROUP, SHARED_NODES, names=[SHARED_NODES_NAME]),
@@ -150,7 +150,7 @@ def _rules_in_namespaces(kinds: WorkloadKinds) -> list[Thing]:
     """Return the rules for changes to objects of namespaces."""
     # Stopped by their suspension; policies allow nothing else. Kinds of `spec.kinds` are unknown here: an
     # administrator gives the right, and the policy
-    suspended = [may("patch", each.group, each.resource) for each in kinds.suspensions]
+    suspended = [may("patch", suspension.group, suspension.resource) for suspension in kinds.suspensions]
     return [
         *suspended,
         may("create", "", "pods/binding", "pods/eviction"),

@@ -37,7 +37,7 @@ def people(own_kinds: tuple[str, ...], account: str) -> Iterator[Thing]:
         may(f"create update patch delete {SET_QUOTA}", GROUP, "projects", "departments", "topologies"),
         may("get list watch", GROUP, *own_kinds),
         *read_rules(),
-        may("create", QUERY_GROUP, *(each.name for each in PREVIEWS.values())),
+        may("create", QUERY_GROUP, *(preview.name for preview in PREVIEWS.values())),
     )
     fixed = [field for field in project_fields() if field not in _FREE]
     same = " && ".join(f"object.?spec.?{field} == oldObject.?spec.?{field}" for field in fixed)
@@ -52,5 +52,5 @@ def people(own_kinds: tuple[str, ...], account: str) -> Iterator[Thing]:
         message=f"A lead of a project may change {', '.join(f'spec.{field}' for field in _FREE)} alone: "
         f"the rest needs the verb {SET_QUOTA}, which the ClusterRole {ADMIN_ROLE} has.",
     )
-    for each in (policy, binding_object(policy)):
-        yield {**each, "metadata": {**each["metadata"], "labels": LABELS}}
+    for manifest in (policy, binding_object(policy)):
+        yield {**manifest, "metadata": {**manifest["metadata"], "labels": LABELS}}

@@ -11,8 +11,8 @@ FRONT_PROXY_ROLE = "extension-apiserver-authentication-reader"
 
 def labelled_api_service(namespace: str) -> Thing:
     """Return the APIService of an installation. It is the first to go: see `weir kube` in the docs."""
-    found = api_service(namespace, NAME)
-    return {**found, "metadata": {**found["metadata"], "labels": LABELS}}
+    service = api_service(namespace, NAME)
+    return {**service, "metadata": {**service["metadata"], "labels": LABELS}}
 
 
 def job_messages() -> list[Thing]:

@@ -9,9 +9,9 @@ RBAC = "rbac.authorization.k8s.io"
 _API = f"{RBAC}/v1"
 
 
-def service_account(namespace: str, name: str, **more: Any) -> Thing:
+def service_account(namespace: str, name: str, **fields: Any) -> Thing:
     """Return an account whose token a pod gets only if it asks for it."""
-    account = within(namespace, "v1", "ServiceAccount", name, **more)
+    account = within(namespace, "v1", "ServiceAccount", name, **fields)
     return {**account, "automountServiceAccountToken": False}
 
 
@@ -31,10 +31,10 @@ def may(verbs: str, group: str, *resources: str, names: Sequence[str] = ()) -> T
     return {**rule, "resourceNames": list(names)} if names else rule
 
 
-def cluster_role(name: str, *rules: Thing, **more: Any) -> Thing:
+def cluster_role(name: str, *rules: Thing, **fields: Any) -> Thing:
     """Return a role of the whole cluster. One without rules gets those of other roles."""
     stated: Thing = {"rules": list(rules)} if rules else {}
-    return thing(_API, "ClusterRole", name, **(stated | more))
+    return thing(_API, "ClusterRole", name, **(stated | fields))
 
 
 def role(namespace: str, name: str, *rules: Thing) -> Thing:
@@ -42,9 +42,9 @@ def role(namespace: str, name: str, *rules: Thing) -> Thing:
     return within(namespace, _API, "Role", name, rules=list(rules))
 
 
-def cluster_binding(name: str, to: Thing, *, role: str = "", **more: Any) -> Thing:
+def cluster_binding(name: str, to: Thing, *, role: str = "", **fields: Any) -> Thing:
     """Return the binding of a cluster role in the whole cluster. It has the name of the role by default."""
-    return thing(_API, "ClusterRoleBinding", name, **more, **_bound("ClusterRole", role or name, to))
+    return thing(_API, "ClusterRoleBinding", name, **fields, **_bound("ClusterRole", role or name, to))
 
 
 def binding(namespace: str, name: str, to: Thing, *, role: str = "", kind: str = "Role") -> Thing:

@@ -50,8 +50,8 @@ class DecisionLog:
             name = eviction.pod.workload
             pods[name] = pods.get(name, 0) + 1
             causes.setdefault(name, eviction)
-        for at, (name, eviction) in enumerate(causes.items()):
-            if at == LINES_MAX:
+        for index, (name, eviction) in enumerate(causes.items()):
+            if index == LINES_MAX:
                 _LOG.info("evicted", cycle=cycle, further=len(causes) - LINES_MAX)
                 break
             cause = eviction.cause
@@ -71,11 +71,11 @@ class DecisionLog:
         nodes: dict[str, list[str]] = {}
         for place in plan.binds:
             nodes.setdefault(place.pod.workload, []).append(place.node)
-        for at, (name, used) in enumerate(nodes.items()):
+        for index, (name, used) in enumerate(nodes.items()):
             self._waits_for.pop(name, None)
-            if at == LINES_MAX:
+            if index == LINES_MAX:
                 _LOG.info("placed", cycle=cycle, further=len(nodes) - LINES_MAX)
-            if at >= LINES_MAX:
+            if index >= LINES_MAX:
                 continue
             _LOG.info(
                 "placed",

@@ -40,8 +40,8 @@ def _waited_for(cluster: Cluster) -> Iterator[tuple[PodKey, str]]:
     """Yield each pod that stops on a node where others have a nomination, with one of these workloads."""
     for job in cluster.nominated.values():
         nominations = (pod.nomination for group in job.pods for pod in group)
-        for at in {nomination[0] for nomination in nominations if nomination is not None}:
-            for pod in cluster.pods_on[at]:
+        for node in {nomination[0] for nomination in nominations if nomination is not None}:
+            for pod in cluster.pods_on[node]:
                 if pod.phase is Phase.STOPPING and pod.job is not job:
                     yield PodKey(pod.job.name, pod.group, pod.index), job.name
 

@@ -33,18 +33,18 @@ class OvercommitController:
         plan, over = decide(cluster, policy, now_s, cache), self._backend.overcommitted()
         if over or self._excess:
             self._log(over)
-            evicted = [each.pod for each in plan.evictions]
+            evicted = [eviction.pod for eviction in plan.evictions]
             relief = relieve(cluster, over, evicted, now_s, self.grace_s)
             plan.evictions += relief.evictions
             plan.wake_s = min(
-                (each for each in (plan.wake_s, relief.wake_s) if each is not None), default=None
+                (wake_s for wake_s in (plan.wake_s, relief.wake_s) if wake_s is not None), default=None
             )
             self._backend.note_stuck(relief.stuck)
         return plan
 
     def _log(self, over: Sequence[OvercommittedNode]) -> None:
         """Log each node that becomes over-committed, is so by another number, or isn't any more."""
-        excess = {each.node: each.use.excess_milli / WHOLE_MILLI for each in over}
+        excess = {overcommit.node: overcommit.use.excess_milli / WHOLE_MILLI for overcommit in over}
         for node in sorted(excess.keys() | self._excess.keys()):
             if excess.get(node) != self._excess.get(node):
                 _LOG.warning("gpus_overcommitted", node=node, excess=excess.get(node, 0.0))

@@ -66,8 +66,8 @@ class SchedulingCounters:
         self.waits = _of(self.waits, projects)
         self.quota_waits = _of(self.quota_waits, projects)
         self.replica_waits = _of(self.replica_waits, projects)
-        for counter, at in ((self.evictions, 1), (self.ends, 0)):
-            for key in [key for key in counter if key[at] not in projects]:
+        for counter, position in ((self.evictions, 1), (self.ends, 0)):
+            for key in [key for key in counter if key[position] not in projects]:
                 del counter[key]
 
     def happened(self, cluster: Cluster, event: Event) -> None:
@@ -113,8 +113,8 @@ class SchedulingCounters:
                 self.evictions[rule.value, self.label(job.spec.project)] += 1
 
 
-def _of(found: dict[str, Value], projects: Collection[str]) -> dict[str, Value]:
-    return {name: value for name, value in found.items() if name in projects}
+def _of(values: dict[str, Value], projects: Collection[str]) -> dict[str, Value]:
+    return {name: value for name, value in values.items() if name in projects}
 
 
 def _within_quota(cluster: Cluster, job: Job, event: PodAssigned) -> bool:
@@ -126,5 +126,7 @@ def _within_quota(cluster: Cluster, job: Job, event: PodAssigned) -> bool:
     pod = job.pods[key.group][key.index]
     gang = zip(job.requests, job.needed, strict=True)
     whole = sum(milli * need for ask, need in gang for row, milli in ask if row == GPU_ROW)
-    more = whole - pod.charge_milli()
-    return all(ledger.allocated[at][GPU_ROW] + more <= ledger.quota[at][GPU_ROW] for at in job.path)
+    extra_milli = whole - pod.charge_milli()
+    return all(
+        ledger.allocated[queue][GPU_ROW] + extra_milli <= ledger.quota[queue][GPU_ROW] for queue in job.path
+    )

@@ -48,7 +48,7 @@ class ShareMemoryController:
         return plan
 
     def _evict(self, plan: Plan, cluster: Cluster, excesses: list[Placed]) -> None:
-        gone = {each.pod for each in plan.evictions}
+        gone = {eviction.pod for eviction in plan.evictions}
         for key, excess in excesses:
             # Reports repeat: only a report after the grace shows that the excess still exists.
             if not excess.endangers or key in gone or excess.lasted_s < self.rules.grace:
@@ -64,8 +64,8 @@ class ShareMemoryController:
                 "share": excess.limit,
             }
             cause = EvictionCause(EvictionRule.MEMORY_EXCEEDED, None, f"{excess.sentence}.", numbers)
-            for each in stopped_with(job, [pod], gone):
-                stopped = PodKey(job.name, each.group, each.index)
+            for member in stopped_with(job, [pod], gone):
+                stopped = PodKey(job.name, member.group, member.index)
                 gone.add(stopped)
                 plan.evictions.append(Eviction(stopped, cause))
 

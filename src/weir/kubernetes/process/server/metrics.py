@@ -73,29 +73,29 @@ class ClusterMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield everything as it is now."""
-        here = self._instance
+        instance = self._instance
         info = GaugeMetricFamily("weir_build_info", "Version of Weir.", labels=["version", "engine"])
         info.add_metric([__version__, engine_kind()], 1.0)
         yield info
-        leads = bool(here.election.may_write())
+        leads = bool(instance.election.may_write())
         yield GaugeMetricFamily("weir_leading", "1 if this replica leads.", float(leads))
-        trouble = float(not here.trouble())
+        trouble = float(not instance.trouble())
         yield GaugeMetricFamily("weir_ready", "1 if all parts make progress.", trouble)
-        refused = float(bool(here.settings.refused))
+        refused = float(bool(instance.settings.refused))
         yield GaugeMetricFamily("weir_settings_refused", "1 if a SchedulerConfig is invalid.", refused)
-        if here.usage.reader.has_source(here.settings.settings.usage):
-            known = float(here.usage.reader.trouble is None)
-            yield GaugeMetricFamily("weir_usage_known", "1 if the use of GPUs is read.", known)
+        if instance.usage.reader.has_source(instance.settings.settings.usage):
+            is_read = float(instance.usage.reader.trouble is None)
+            yield GaugeMetricFamily("weir_usage_known", "1 if the use of GPUs is read.", is_read)
             yield GaugeMetricFamily(
                 "weir_usage_read_time_seconds",
                 "Time of the last reading of use, in seconds since 1970; 0 before the first.",
-                here.usage.reader.read_s or 0.0,
+                instance.usage.reader.read_s or 0.0,
             )
         yield from self._notifications()
         yield from self._history()
         yield from self._requests()
-        counts = here.hooks.counts
-        restarts = max(0, counts.connects - here.leaderships)
+        counts = instance.hooks.counts
+        restarts = max(0, counts.connects - instance.leaderships)
         yield CounterMetricFamily(
             "weir_control_restarts",
             "Number of times the control loop started with the whole state.",
@@ -103,7 +103,7 @@ class ClusterMetrics(Collector):
         )
         yield from _passed_by(counts)
         if leads:
-            yield from cluster_families(here.hooks.numbers)
+            yield from cluster_families(instance.hooks.numbers)
 
     def _notifications(self) -> Iterator[Metric]:
         notifications = self._instance.notifications
@@ -124,7 +124,7 @@ class ClusterMetrics(Collector):
             )
 
     def _requests(self) -> Iterator[Metric]:
-        here = self._instance
+        instance = self._instance
         objects = GaugeMetricFamily("weir_objects", "Objects watched, by resource.", labels=["resource"])
         relists = CounterMetricFamily(
             "weir_lists", "Number of complete lists of a resource.", labels=["resource"]
@@ -132,27 +132,27 @@ class ClusterMetrics(Collector):
         seen = CounterMetricFamily(
             "weir_watch_events", "Number of events of watches, by resource.", labels=["resource"]
         )
-        for resource, reflector in here.reflectors.items():
+        for resource, reflector in instance.reflectors.items():
             objects.add_metric([resource], len(reflector))
             relists.add_metric([resource], reflector.counts.lists)
             seen.add_metric([resource], reflector.counts.events)
         yield objects
         yield relists
         yield seen
-        yield from _calls(here.calls)
+        yield from _calls(instance.calls)
         unreadable = GaugeMetricFamily(
             "weir_unreadable_objects", "Objects left out because they can't be read.", labels=["resource"]
         )
-        for resource, count in here.backend.unreadable_counts().items():
+        for resource, count in instance.backend.unreadable_counts().items():
             unreadable.add_metric([resource], count)
         yield unreadable
         overcommitted = GaugeMetricFamily(
             "weir_node_overcommitted_gpus", "GPUs in use beyond those of the node.", labels=["node"]
         )
-        for each in here.backend.overcommitted():
-            overcommitted.add_metric([each.node], each.use.excess_milli / WHOLE_MILLI)
+        for overcommit in instance.backend.overcommitted():
+            overcommitted.add_metric([overcommit.node], overcommit.use.excess_milli / WHOLE_MILLI)
         yield overcommitted
-        writer = here.writer
+        writer = instance.writer
         tries = {("tried",): writer.tries, ("retried",): writer.retries, ("throttled",): writer.throttled}
         yield counter_family("weir_writes", "Writes to the API server, by result.", tries, labels=["result"])
 

@@ -85,12 +85,12 @@ class QueryService:
 
     def measure(self, use: ClusterUse) -> None:
         """Take measured use into the curves of workloads, from any thread."""
-        found = {
-            workload.number: each
-            for key, each in use.workloads.items()
+        use_by_number = {
+            workload.number: measured
+            for key, measured in use.workloads.items()
             if (workload := self.workloads.at(key)) is not None
         }
-        self.measured.measure(found, self._clock())
+        self.measured.measure(use_by_number, self._clock())
 
     def see_namespaces(self, changes: Sequence[Change[Namespace]]) -> None:
         """Process new, changed and deleted namespaces."""

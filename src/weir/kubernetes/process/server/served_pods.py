@@ -29,7 +29,7 @@ def shares_of(backend: KubernetesBackend, node: str) -> NodeShares | None:
         if state.node_states.node(node) is None:
             return None
         memory = state.share_memory
-        pods = [(each, memory.limit(each)) for each in memory.shares_on(node) if each.devices]
-        return NodeShares(tuple(PodShare(each.uid, each.devices, limit) for each, limit in pods if limit))
+        pods = [(share, memory.limit(share)) for share in memory.shares_on(node) if share.devices]
+        return NodeShares(tuple(PodShare(share.uid, share.devices, limit) for share, limit in pods if limit))
 
     return backend.read(look)

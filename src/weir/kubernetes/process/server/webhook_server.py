@@ -117,7 +117,7 @@ class WebhookServer:
             api_service="" if self.query is None else API_SERVICE,
             now=lambda: datetime.fromtimestamp(self.clock(), UTC),
         )
-        reflectors = [self._reflector(each) for each in _QUEUES]
+        reflectors = [self._reflector(resource) for resource in _QUEUES]
         of_classes = path_of(RESOURCE_API, "deviceclasses")
         reflectors.append(Reflector(self.api, of_classes, DeviceClass, self.classes.deliver))
         if self.without_project.labels:
@@ -128,7 +128,7 @@ class WebhookServer:
             tasks.create_task(_renew(certificate_rotation))
             if self.query is not None:
                 tasks.create_task(self.query.run(tls))
-            await asyncio.gather(*(each.synced.wait() for each in reflectors))
+            await asyncio.gather(*(reflector.synced.wait() for reflector in reflectors))
             self._know()
             await self._answer(certificate_rotation)
 
@@ -155,8 +155,8 @@ class WebhookServer:
         )
         app = application(served, client_authorities=opening.client_authorities is not None)
         if self.query is not None:
-            for each in self.query.routes():
-                each.add(app)
+            for routes in self.query.routes():
+                routes.add(app)
         if self.node_agents is not None:
             NodeReportRoute(NodeTokens(self.api, opening.namespace), *self.node_agents).add(app)
         try:
@@ -182,7 +182,11 @@ class WebhookServer:
 
     def _refusals(self, pod: KubePod, annotations: Annotations) -> Sequence[str]:
         containers = (*pod.spec.init_containers, *pod.spec.containers)
-        names = {name for each in containers for name in (*each.resources.limits, *each.resources.requests)}
+        names = {
+            name
+            for container in containers
+            for name in (*container.resources.limits, *container.resources.requests)
+        }
         by_class = tuple(sorted(name for name in names if name.startswith(CLASS_PREFIX)))
         is_share = self.classes.share_resource in by_class
         claims = ClaimConstraints(is_share=is_share, provided=by_class, counted=by_class)
@@ -199,7 +203,7 @@ class WebhookServer:
         return Reflector(self.api, path_of(API_VERSION, resource), QuotaObject, deliver)
 
     def _see_labels(self, changes: Sequence[Change[Namespace]]) -> None:
-        keep(changes, self._labels, lambda each: each.metadata.labels)
+        keep(changes, self._labels, lambda namespace: namespace.metadata.labels)
         if self._known is not None:
             self._know()
 
@@ -209,7 +213,8 @@ class WebhookServer:
             *(self.api.list_all(path_of(API_VERSION, resource), QuotaObject) for resource in _QUEUES)
         )
         departments, projects, topologies = (
-            {each.metadata.name: _object(each) for each in found} for found in lists
+            {quota_object.metadata.name: _object(quota_object) for quota_object in objects}
+            for objects in lists
         )
         return QuotaTree(departments, projects, topologies, self.without_project, dict(self._labels))
 
@@ -224,11 +229,11 @@ async def _renew(certificate_rotation: CertificateRotation) -> None:
         await asyncio.sleep(after_s)
 
 
-def _object(thing: QuotaObject) -> QueueObject:
-    metadata = thing.metadata
+def _object(quota_object: QuotaObject) -> QueueObject:
+    metadata = quota_object.metadata
     made = metadata.creation_timestamp
     created_s = datetime.fromisoformat(made).timestamp() if made else 0.0
-    return QueueObject(metadata.name, thing.spec, created_s)
+    return QueueObject(metadata.name, quota_object.spec, created_s)
 
 
 def _is_loopback(host: str) -> bool:

@@ -63,7 +63,7 @@ class ClusterHeadroom:
                 limit=min(limit, self._total),
                 offsets_s=summer_times_s(now_s),
             )
-        count, old = (0 if each is None else each.devices for each in (self.learned, before))
+        count, old = (0 if headroom is None else headroom.devices for headroom in (self.learned, before))
         if count != old:
             why = "" if self.learned is None else self.learned.sentence
             _LOG.info("headroom_changed", gpus=count, why=why)

@@ -80,7 +80,7 @@ class UsageService:
         """Return the states that control doesn't know yet."""
         before = {} if self._readings % TELL_ALL_EVERY == 0 else self._told
         self._readings += 1
-        states = {name: each.activity.state for name, each in use.workloads.items()}
+        states = {name: measured.activity.state for name, measured in use.workloads.items()}
         facts = [
             ActivitySampled(name, state, use.at_s, use.workloads[name].activity.quiet_s)
             for name, state in states.items()

@@ -52,17 +52,17 @@ class GroupWatch:
 
     def _watch(self, kind: str) -> ServedWatch:
         """Return the watch of a kind."""
-        found = self._watches.get(kind)
-        if found is None:
+        watch = self._watches.get(kind)
+        if watch is None:
             form, name = FORMS[kind]
             deliver = self._receiver.deliver(name)
-            found = self._watches[kind] = ServedWatch(
+            watch = self._watches[kind] = ServedWatch(
                 self._api,
                 form,
                 lambda api_version: _stating(api_version, deliver),
                 lambda why: self._set(kind, why),
             )
-        return found
+        return watch
 
     def _set(self, kind: str, why: str) -> None:
         before = dict(self._unserved)

@@ -106,7 +106,7 @@ class OwnerWatches:
         take: Callable[[Sequence[Change[Any]]], None],
     ) -> None:
         self._kinds, self._see, self._take = kinds, see, take
-        self.watches = [OwnerWatch(api, each, self._taker(each.kind)) for each in kinds.watched]
+        self.watches = [OwnerWatch(api, watched, self._taker(watched.kind)) for watched in kinds.watched]
         self._of = {
             (group_of(watched.api_versions[0]), watched.kind): watch
             for watched, watch in zip(kinds.watched, self.watches, strict=True)
@@ -114,7 +114,7 @@ class OwnerWatches:
 
     async def known(self) -> None:
         """Wait until all kinds are known."""
-        await asyncio.gather(*(each.known() for each in self.watches))
+        await asyncio.gather(*(watch.known() for watch in self.watches))
 
     def look_again(self, api_version: str, kind: str) -> None:
         """Look at once for a kind that the API server didn't have."""
@@ -144,19 +144,19 @@ class OwnerWatches:
         """Return a change with the fields of its object that the table reads."""
         if not isinstance(change, ObjectSet):
             return change
-        found = change.object
+        owner = change.object
         body = {
             "apiVersion": api_version,
             "kind": kind,
-            "metadata": msgspec.to_builtins(found.metadata),
-            "spec": found.spec,
-            "status": found.status,
+            "metadata": msgspec.to_builtins(owner.metadata),
+            "spec": owner.spec,
+            "status": owner.status,
         }
         try:
             narrow = self._kinds.narrow(body)
             if (api_version, kind) == JOB:
-                pod = pod_of_suspended(found.metadata, found.spec, found.status)
+                pod = pod_of_suspended(owner.metadata, owner.spec, owner.status)
                 narrow |= {} if pod is None else {TEMPLATE: pod}
             return ObjectSet(change.key, narrow)
         except Exception as error:  # noqa: BLE001 - the others have to be heard of
-            return ObjectUnreadable(change.key, found.metadata.uid, f"{type(error).__name__}: {error}")
+            return ObjectUnreadable(change.key, owner.metadata.uid, f"{type(error).__name__}: {error}")

@@ -68,10 +68,10 @@ async def offered(api: ApiClient, group: str) -> list[str]:
         ApiError: the API server doesn't answer.
     """
     try:
-        there = await api.get(f"/apis/{group}", _Versions)
+        api_group = await api.get(f"/apis/{group}", _Versions)
     except NotFound:
         return []
-    return [f"{group}/{each.version}" for each in there.versions]
+    return [f"{group}/{version.version}" for version in api_group.versions]
 
 
 async def is_served(api: ApiClient, api_version: str, resource: str) -> bool:
@@ -80,8 +80,8 @@ async def is_served(api: ApiClient, api_version: str, resource: str) -> bool:
     Raises:
         ApiError: the API server doesn't answer.
     """
-    found = await api.get(f"/apis/{api_version}", _Resources)
-    return any(each.name == resource for each in found.resources)
+    api_resources = await api.get(f"/apis/{api_version}", _Resources)
+    return any(served.name == resource for served in api_resources.resources)
 
 
 class ServedWatch:
@@ -135,10 +135,10 @@ class ServedWatch:
             ApiError: the API server doesn't answer.
         """
         form = self._form
-        there = await offered(self._api, form.group)
+        api_versions = await offered(self._api, form.group)
         for version in form.versions:
             api_version = f"{form.group}/{version}"
-            if api_version in there and await is_served(self._api, api_version, form.resource):
+            if api_version in api_versions and await is_served(self._api, api_version, form.resource):
                 return api_version
         return ""
 

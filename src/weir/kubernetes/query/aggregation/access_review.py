@@ -48,9 +48,9 @@ class AccessReviewer:
     async def _decided(self, person: Identity, resource: str) -> bool | None:
         """Return the decision of the API server; None if it is unknown for now."""
         key = person, resource
-        known = self._known.get(key)
-        if known is not None and self._now_s() - known[0] < KEPT_S:
-            return known[1]
+        cached = self._known.get(key)
+        if cached is not None and self._now_s() - cached[0] < KEPT_S:
+            return cached[1]
         review = self._under_way.get(key)
         if review is None:
             of_one = sum(other.user == person.user for other, _ in self._under_way)

@@ -71,13 +71,13 @@ def resources() -> dict[str, Any]:
         "groupVersion": API_VERSION,
         "resources": [
             {
-                "name": each.name,
-                "singularName": "" if "/" in each.name else each.kind.lower(),
-                "namespaced": each.namespaced,
-                "kind": each.kind,
-                "verbs": list(each.verbs),
+                "name": resource.name,
+                "singularName": "" if "/" in resource.name else resource.kind.lower(),
+                "namespaced": resource.namespaced,
+                "kind": resource.kind,
+                "verbs": list(resource.verbs),
             }
-            for each in (*RESOURCES, *PREVIEWS.values(), MESSAGES)
+            for resource in (*RESOURCES, *PREVIEWS.values(), MESSAGES)
         ],
     }
 
@@ -85,8 +85,8 @@ def resources() -> dict[str, Any]:
 def read_rules() -> list[dict[str, Any]]:
     """Return the rules of RBAC that let a role read everything that the API server lets it ask for."""
     by_verbs: dict[tuple[str, ...], list[str]] = {}
-    for each in RESOURCES:
-        by_verbs.setdefault(each.verbs, []).append(each.name)
+    for resource in RESOURCES:
+        by_verbs.setdefault(resource.verbs, []).append(resource.name)
     return [
         {"apiGroups": [GROUP], "resources": names, "verbs": list(verbs)} for verbs, names in by_verbs.items()
     ]

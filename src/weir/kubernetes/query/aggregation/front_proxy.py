@@ -73,20 +73,23 @@ class FrontProxyRules:
             if len(self._checked) >= CERTIFICATES_MAX:
                 self._checked.clear()
             self._checked[key] = self._trusted(certificate)
-        found = self._checked[key]
-        return found is not None and found.not_valid_before_utc <= now <= found.not_valid_after_utc
+        parsed = self._checked[key]
+        return parsed is not None and parsed.not_valid_before_utc <= now <= parsed.not_valid_after_utc
 
     def _trusted(self, certificate: bytes) -> x509.Certificate | None:
         """Return the certificate if an authority has signed it for a client of an allowed name."""
         try:
-            found = x509.load_der_x509_certificate(certificate)
-            names = {str(each.value) for each in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)}
-            usage = found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+            parsed = x509.load_der_x509_certificate(certificate)
+            names = {
+                str(attribute.value)
+                for attribute in parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+            }
+            usage = parsed.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
         except (ValueError, x509.ExtensionNotFound):
             return None
         if ExtendedKeyUsageOID.CLIENT_AUTH not in usage or (self.names and not names & self.names):
             return None
-        return found if any(_signed(found, each) for each in self.authorities) else None
+        return parsed if any(_signed(parsed, authority) for authority in self.authorities) else None
 
     def issued(self, certificate: bytes) -> bool:
         """Return True if an authority of the front proxy has signed a certificate, whatever its name."""
@@ -100,7 +103,9 @@ class FrontProxyRules:
         groups = [group for name in self.group_headers for group in get_all(name, ())]
         extra: dict[str, list[str]] = {}
         for prefix in self.extra_prefixes:
-            for name in dict.fromkeys(each for each in headers if each.lower().startswith(prefix.lower())):
+            for name in dict.fromkeys(
+                header for header in headers if header.lower().startswith(prefix.lower())
+            ):
                 key = unquote(name[len(prefix) :].lower())
                 extra.setdefault(key, []).extend(get_all(name, ()))
         return Identity(
@@ -130,8 +135,8 @@ class FrontProxy:
         """Read the ConfigMap; return after how many seconds to read it again."""
         path = path_of("v1", "configmaps", CONFIG_NAMESPACE, CONFIG_NAME)
         try:
-            found = await self._api.get(path, AuthenticationConfig)
-            rules = read_rules(found.data)
+            config = await self._api.get(path, AuthenticationConfig)
+            rules = read_rules(config.data)
         except (ApiError, ValueError) as error:
             if (trouble := str(error)[:300]) != self._trouble:
                 _LOG.warning("front_proxy_not_known", why=trouble)
@@ -163,14 +168,14 @@ def read_rules(data: Mapping[str, str]) -> FrontProxyRules:
             "the API server has no authority for a front proxy: set its --requestheader-client-ca-file"
         )
     authorities = x509.load_pem_x509_certificates(pem.encode())
-    known = FrontProxyRules()
+    defaults = FrontProxyRules()
     return FrontProxyRules(
         tuple(authorities[:CERTIFICATES_MAX]),
         frozenset(_texts(data, "requestheader-allowed-names", ())),
-        _texts(data, "requestheader-username-headers", known.user_headers),
-        _texts(data, "requestheader-uid-headers", known.uid_headers),
-        _texts(data, "requestheader-group-headers", known.group_headers),
-        _texts(data, "requestheader-extra-headers-prefix", known.extra_prefixes),
+        _texts(data, "requestheader-username-headers", defaults.user_headers),
+        _texts(data, "requestheader-uid-headers", defaults.uid_headers),
+        _texts(data, "requestheader-group-headers", defaults.group_headers),
+        _texts(data, "requestheader-extra-headers-prefix", defaults.extra_prefixes),
         pem,
     )
 
@@ -178,8 +183,8 @@ def read_rules(data: Mapping[str, str]) -> FrontProxyRules:
 def is_issued_by(certificate: bytes, authorities: bytes) -> bool:
     """Return True if one of the authorities, in PEM, has signed a certificate, in DER."""
     try:
-        found = x509.load_der_x509_certificate(certificate)
-        return any(_signed(found, each) for each in x509.load_pem_x509_certificates(authorities))
+        parsed = x509.load_der_x509_certificate(certificate)
+        return any(_signed(parsed, authority) for authority in x509.load_pem_x509_certificates(authorities))
     except ValueError:
         return False
 
@@ -188,8 +193,8 @@ def _texts(data: Mapping[str, str], key: str, default: Iterable[str]) -> tuple[s
     written = data.get(key, "")
     if not written:
         return tuple(default)
-    found: Sequence[str] = msgspec.json.decode(written, type=list[str])
-    return tuple(found)
+    texts: Sequence[str] = msgspec.json.decode(written, type=list[str])
+    return tuple(texts)
 
 
 def _signed(certificate: x509.Certificate, authority: x509.Certificate) -> bool:

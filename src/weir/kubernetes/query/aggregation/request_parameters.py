@@ -21,15 +21,15 @@ _OF_ALL_LISTS = (
 """Parameters that kubectl and other clients send to any list of the API server."""
 
 
-def refuse_unknown(params: Iterable[str], known: Sequence[str]) -> None:
+def refuse_unknown(params: Iterable[str], known_names: Sequence[str]) -> None:
     """Refuse unknown parameters: a misspelled filter must not choose everything.
 
     Raises:
         QueryRefused: there is one.
     """
     for name in params:
-        if name not in known and name not in _OF_ALL_LISTS:
-            raise QueryRefused(422, unknown_parameter(name, known))
+        if name not in known_names and name not in _OF_ALL_LISTS:
+            raise QueryRefused(422, unknown_parameter(name, known_names))
 
 
 def refuse_unknown_ways(params: Mapping[str, str]) -> None:
@@ -70,9 +70,9 @@ def number(params: Mapping[str, str], name: str, default: float) -> float:
     """
     text = params.get(name, "")
     try:
-        found = float(text) if text else default
+        value = float(text) if text else default
     except ValueError:
-        found = float("nan")
-    if not abs(found) < NUMBER_MAX:  # also True for NaN
+        value = float("nan")
+    if not abs(value) < NUMBER_MAX:  # also True for NaN
         raise QueryRefused(422, f"{name}: {text[:100]!r} is no number that can be used.")
-    return found
+    return value

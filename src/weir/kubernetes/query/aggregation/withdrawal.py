@@ -47,10 +47,10 @@ class Withdrawal:
         """Delete the APIService, unless it is of another installation."""
         for pause_s in PAUSES_S:
             try:
-                found = await self._api.get(PATH, ApiService)
-                if found.spec.service is None or found.spec.service.namespace != self._namespace:
+                api_service = await self._api.get(PATH, ApiService)
+                if api_service.spec.service is None or api_service.spec.service.namespace != self._namespace:
                     return
-                await self._api.delete(PATH, uid=found.metadata.uid)
+                await self._api.delete(PATH, uid=api_service.metadata.uid)
             except NotFound:
                 return
             except ApiError as error:

@@ -64,29 +64,29 @@ def advised(
 def _how(
     change: Mapping[str, object], name: str, owner: Owner, gpu_resource: str, classes: Mapping[int, str]
 ) -> str | None:
-    found: str | None = None
+    action: str | None = None
     match change:
         case {"suspended": False} if owner.resumer:
-            found = owner.resumer
+            action = owner.resumer
         case {"suspended": False} if owner.owner.kind == "Job":
-            found = f"weir resume {name}"
+            action = f"weir resume {name}"
         case {"pods": int(pods)}:
-            found = owner.annotate("min-pods", str(pods))
+            action = owner.annotate("min-pods", str(pods))
         case {"gpus": int(gpus)}:
-            found = owner.field(f"{gpu_resource}: {gpus} in the limits of its containers")
+            action = owner.field(f"{gpu_resource}: {gpus} in the limits of its containers")
         case {"topology": {"name": topology, "preferred": level}}:
-            found = owner.annotate("topology", f"{topology}:preferred={level}")
+            action = owner.annotate("topology", f"{topology}:preferred={level}")
         case {"priority": int(priority)} if priority in classes:
-            found = owner.field(f"priorityClassName: {classes[priority]}")
+            action = owner.field(f"priorityClassName: {classes[priority]}")
         case {"preemptible": True}:
-            found = owner.annotate("preemptible", "true")
+            action = owner.annotate("preemptible", "true")
         case {"quota": {**quotas}}:
             limits = change.get("limit")
-            found = _quota_patch(quotas, limits if isinstance(limits, dict) else {})
+            action = _quota_patch(quotas, limits if isinstance(limits, dict) else {})
         case {"cpu": _} | {"memory": _}:
             requests = [f"{key}: {change[key]}" for key in ("cpu", "memory") if key in change]
-            found = owner.field(f"{', '.join(requests)} in the requests of its containers")
-    return found
+            action = owner.field(f"{', '.join(requests)} in the requests of its containers")
+    return action
 
 
 def _quota_patch(quotas: Mapping[object, object], limits: Mapping[object, object]) -> str:

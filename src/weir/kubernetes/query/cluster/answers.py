@@ -81,7 +81,7 @@ class SchedulerAnswers:
         self._numbers = numbers
         self._policy = policy
         self._use = use
-        names = (each for each in gpu_resources if not each.endswith("*"))
+        names = (resource for resource in gpu_resources if not resource.endswith("*"))
         self._gpu_resource = next(names, DEFAULT_GPU_RESOURCE)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="weir-query")
         self._kept = KeptSuggestions()
@@ -95,13 +95,15 @@ class SchedulerAnswers:
 
     def pods(self, workload: WorkloadIndexEntry) -> list[PodRow]:
         """Return the pods of a workload, by name."""
-        found = self._backend.read(partial(_pods, uid=workload.object.spec.owner.uid, key=workload.key))
-        return [pod_row(workload.name, tracked) for tracked in found]
+        pods = self._backend.read(partial(_pods, uid=workload.object.spec.owner.uid, key=workload.key))
+        return [pod_row(workload.name, tracked) for tracked in pods]
 
     def activity(self, workload: WorkloadIndexEntry) -> ActivityRow | None:
         """Return the activity of a workload; None if it holds no GPUs, or nothing measures them."""
-        found = self.measured().get(workload.key)
-        return None if found is None else activity_row(found.activity, found.since_s, workload.object)
+        measured = self.measured().get(workload.key)
+        return (
+            None if measured is None else activity_row(measured.activity, measured.since_s, workload.object)
+        )
 
     def idle_rules(self, workload: WorkloadIndexEntry) -> IdleRulesRow | None:
         """Return the idle times after which the rules act on a workload; None if nothing measures the use."""
@@ -144,12 +146,12 @@ class SchedulerAnswers:
         Raises:
             QueryRefused: it can't be placed now, or nothing is known yet.
         """
-        found = await self._read_state(lambda ask: ask(partial(explain_decision, name=workload.key)))
-        if found is None:
+        decision = await self._read_state(lambda ask: ask(partial(explain_decision, name=workload.key)))
+        if decision is None:
             raise QueryRefused(
                 409, f"{workload.key} can't be placed now; `weir why {workload.key}` says why."
             )
-        return found
+        return decision
 
     async def preview(self, kind: str, name: str, spec: Mapping[str, Any]) -> PreviewedChange:
         """Return the effect of a spec of a department or project on the next decision.
@@ -160,10 +162,10 @@ class SchedulerAnswers:
         tree = self._backend.read(lambda state: state.quota_objects.with_spec(kind, name, spec))
         if (refused := tree.refused.get((kind, name))) is not None:
             raise QueryRefused(422, _as_sentence(refused))
-        found = await self._read_state(lambda ask: ask(partial(preview_queues, queues=tree.queues)))
+        previewed = await self._read_state(lambda ask: ask(partial(preview_queues, queues=tree.queues)))
         if (remark := tree.remarks.get((kind, name))) is not None:
-            found.warnings.append(_as_sentence(remark))
-        return found
+            previewed.warnings.append(_as_sentence(remark))
+        return previewed
 
     # Answers about the cluster
 
@@ -278,7 +280,7 @@ class SchedulerAnswers:
             possible = SuggestionOptions(
                 PRIORITY_MAX, tuple(sorted(set(classes))), shares=False, others_make=True
             )
-            found = await self._read_state(
+            outcome = await self._read_state(
                 partial(_suggested, name=workload.key, possible=possible, is_gate=is_gate)
             )
         except QueryRefused:
@@ -286,8 +288,11 @@ class SchedulerAnswers:
         except Exception as error:  # noqa: BLE001 - the reason is answered without suggestions
             _LOG.error("suggestions_failed", workload=workload.key, exc_info=error)
             return SuggestionsFound()
-        told = [advised(each, workload.key, owner, self._gpu_resource, classes) for each in found.found]
-        return SuggestionsFound(tuple(told), found.untried)
+        told = [
+            advised(suggestion, workload.key, owner, self._gpu_resource, classes)
+            for suggestion in outcome.found
+        ]
+        return SuggestionsFound(tuple(told), outcome.untried)
 
 
 def _pods(state: ClusterState, uid: str, key: str) -> list[TrackedPod]:
@@ -296,13 +301,13 @@ def _pods(state: ClusterState, uid: str, key: str) -> list[TrackedPod]:
     if gang is None or gang.key.uid != uid:
         return []
     prefix = f"{gang.key.namespace}/"
-    found = [
+    pods = [
         tracked
         for name, tracked in state.pods.by_key.items()
         if name.startswith(prefix)
         and (tracked.gang is gang or (tracked.info is not None and tracked.info.gang == gang.key))
     ]
-    return sorted(found, key=lambda tracked: tracked.name)
+    return sorted(pods, key=lambda tracked: tracked.name)
 
 
 def _idle_rules(
@@ -311,8 +316,8 @@ def _idle_rules(
     gang = state.registry.named.get(workload.key)
     if gang is None or gang.reported is None or gang.key.uid != workload.object.spec.owner.uid:
         return None
-    projects = (each for each in state.quota_objects.tree.queues if each.is_project)
-    project = next((each for each in projects if each.name == gang.project), None)
+    projects = (queue for queue in state.quota_objects.tree.queues if queue.is_project)
+    project = next((queue for queue in projects if queue.name == gang.project), None)
     can_suspend = not suspension_refusal(gang, state.resolver.owners)
     return idle_rules_row(gang.reported, project, rules, can_suspend=can_suspend)
 

@@ -28,8 +28,8 @@ NOT_SEEN: Mapping[Place, DeviceSighting] = {}
 
 def nodes_at(cluster: Cluster, positions: Sequence[int]) -> list[tuple[int, Node]]:
     """Return the nodes at these positions that are there."""
-    there = (at for at in positions if at < len(cluster.nodes))
-    return [(at, node) for at in there if (node := cluster.nodes[at]) is not None]
+    present = (position for position in positions if position < len(cluster.nodes))
+    return [(position, node) for position in present if (node := cluster.nodes[position]) is not None]
 
 
 def rows_of_nodes(
@@ -41,12 +41,12 @@ def rows_of_nodes(
     """Return the nodes at these positions, with the devices in use and their utilization as last seen."""
     nodes = nodes_at(cluster, positions)
     devices = {
-        (node.name, index): DeviceUtilization(found.use, found.memory_used, activity=found.activity)
+        (node.name, index): DeviceUtilization(sighting.use, sighting.memory_used, activity=sighting.activity)
         for _, node in nodes
         for index in range(node.gpus)
-        if (found := seen.get((node.name, index))) is not None
+        if (sighting := seen.get((node.name, index))) is not None
     }
-    rows = node_rows(cluster, devices, [at for at, _ in nodes])
+    rows = node_rows(cluster, devices, [position for position, _ in nodes])
     return [_with_others(row, node, uses.get(node.name)) for row, (_, node) in zip(rows, nodes, strict=True)]
 
 
@@ -54,11 +54,11 @@ def _with_others(row: NodeRow, node: Node, use: NodeDeviceUsage | None) -> NodeR
     """Return a row with all devices of the node, and all in use, even if those are more."""
     if use is None:
         return row
-    there = {device.index: device for device in row.devices}
+    rows_by_index = {device.index: device for device in row.devices}
     devices = [
-        there.get(at)
-        or DeviceRow(index=at, model=node.gpu_model, memory=node.gpu_memory, allocated=0.0, foreign=OTHERS)
-        for at in range(node.gpus)
+        rows_by_index.get(index)
+        or DeviceRow(index=index, model=node.gpu_model, memory=node.gpu_memory, allocated=0.0, foreign=OTHERS)
+        for index in range(node.gpus)
     ]
     allocated = use.own_milli / WHOLE_MILLI + use.others
     return row.model_copy(

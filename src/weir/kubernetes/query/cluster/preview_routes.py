@@ -54,21 +54,21 @@ class PreviewRoutes:
             return refusal(not_forwarded())
         try:
             with self._places.taken(person.user):
-                found = await self._preview(kind, request, person)
+                preview = await self._preview(kind, request, person)
         except QueryRefused as error:
             return refusal(error)
         except Exception as error:  # noqa: BLE001 - the others are answered
             _LOG.error("preview_failed", exc_info=error)
             return refusal(QueryRefused(500, "Weir failed at this preview; its log says why."))
-        answer = {"kind": "QuotaPreview", "apiVersion": API_VERSION, **found.model_dump(mode="json")}
+        answer = {"kind": "QuotaPreview", "apiVersion": API_VERSION, **preview.model_dump(mode="json")}
         return web.Response(status=201, body=msgspec.json.encode(answer), content_type="application/json")
 
     async def _preview(self, kind: str, request: web.Request, person: Identity) -> QuotaPreview:
         needs = "A preview names workloads of all namespaces: it needs the right to list workloads there."
         await self._access.refuse_unless_lists(person, "workloads", needs)
         spec = _spec_of(await bounded_body(request, BYTES_MAX))
-        found = await self._answers.preview(kind, request.match_info["name"], spec)
-        return found.answer(self._row)
+        previewed = await self._answers.preview(kind, request.match_info["name"], spec)
+        return previewed.answer(self._row)
 
     def _row(self, key: str) -> WorkloadRow | None:
         workload = self._workloads.at(key)

@@ -80,8 +80,8 @@ def cluster_summary(
     ledger = cluster.ledger
     unschedulable = dict.fromkeys(rows, 0)
     for project, count in runnable.unschedulable.items():
-        at = ledger.position.get(project)
-        for queue in ledger.path[at] if at is not None else ():
+        position = ledger.position.get(project)
+        for queue in ledger.path[position] if position is not None else ():
             unschedulable[ledger.queues[queue].name] += count
     waiting: Counter[tuple[str, str]] = Counter()
     for name, why in reasons.items():
@@ -100,18 +100,20 @@ def cluster_summary(
         allocated_gpus=sum(row.allocated.get(GPU, 0.0) for row in rows.values() if row.parent is None),
         foreign_gpus=float(sum(node.gpus - node.own_gpus for node in nodes)),
         overcommitted_nodes=len(overcommitted),
-        overcommitted_gpus=sum(each.use.excess_milli for each in overcommitted) / WHOLE_MILLI,
+        overcommitted_gpus=sum(overcommit.use.excess_milli for overcommit in overcommitted) / WHOLE_MILLI,
     )
 
 
 def _demand(cluster: Cluster, name: str, runnable: SchedulableDemand) -> dict[str, float]:
     """Return usage and requests of a queue together, without requests that can never be satisfied."""
     ledger, names = cluster.ledger, cluster.rows.names
-    at = ledger.position[name]
-    less = runnable.excess.get(at, {})
+    position = ledger.position[name]
+    less = runnable.excess.get(position, {})
     amounts = (
         allocated + asked - less.get(row, 0)
-        for row, (allocated, asked) in enumerate(zip(ledger.allocated[at], ledger.asked[at], strict=True))
+        for row, (allocated, asked) in enumerate(
+            zip(ledger.allocated[position], ledger.asked[position], strict=True)
+        )
     )
     return {
         name: plain_amount(name, amount) for name, amount in zip(names, amounts, strict=False) if amount > 0

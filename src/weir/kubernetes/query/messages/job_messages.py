@@ -16,7 +16,7 @@ BYTES_MAX = 16 << 10
 """Size of a message: 64 values with names of 64 characters have less."""
 VALUES_MAX = 64
 _ACCOUNTS = "system:serviceaccount:"
-_POD_NAME, _POD_UID = (f"authentication.kubernetes.io/pod-{each}" for each in ("name", "uid"))
+_POD_NAME, _POD_UID = (f"authentication.kubernetes.io/pod-{field}" for field in ("name", "uid"))
 Age = Annotated[float, Meta(ge=0, le=1e9)]
 Name = Annotated[str, Meta(min_length=1, max_length=64)]
 Number = Annotated[float, Meta(ge=-1e300, le=1e300)]
@@ -68,7 +68,7 @@ def parse_message(body: bytes) -> PodMessage:
         raise QueryRefused(400, f"The message can't be read: {str(error)[:200]}.") from None
     texts = [*(message.report.values if message.report is not None else ())]
     texts += [message.busy.why] if message.busy is not None else []
-    if not all(each.isprintable() for each in texts):
+    if not all(text.isprintable() for text in texts):
         raise QueryRefused(400, "The message has names or reasons that can't be printed.")
     return message
 

@@ -106,19 +106,19 @@ class ReportWriter:
             return False
         if self._curves >= CURVES_MAX:
             report.recent.clear()
-        known = self._uncounted(key)
-        if known is not None and known.owner == report.owner:
-            known.add(report)
-            report = known
+        pending = self._uncounted(key)
+        if pending is not None and pending.owner == report.owner:
+            pending.add(report)
+            report = pending
         self._put(key, report)
         self._woken.set()
         return True
 
     def _uncounted(self, key: str) -> PendingReport | None:
         """Return the report that waits, if any, in its place: its curves count again once it is put there."""
-        found = self._pending.get(key)
-        self._curves -= 0 if found is None else len(found.recent)
-        return found
+        pending = self._pending.get(key)
+        self._curves -= 0 if pending is None else len(pending.recent)
+        return pending
 
     def _put(self, key: str, report: PendingReport) -> None:
         self._pending[key] = report
@@ -139,9 +139,9 @@ class ReportWriter:
         """Return the next workloads to write: namespaces take turns, each with its checkpoints first."""
         now_s = self._now_s()
         self._written_s = {key: at_s for key, at_s in self._written_s.items() if now_s < at_s + EVERY_S}
-        found = [key for key in self._pending if key not in self._written_s]
-        found.sort(key=lambda key: not self._pending[key].is_urgent(now_s))
-        return list(islice(self._turns.take(found, _namespace), WRITES_AT_ONCE))
+        keys = [key for key in self._pending if key not in self._written_s]
+        keys.sort(key=lambda key: not self._pending[key].is_urgent(now_s))
+        return list(islice(self._turns.take(keys, _namespace), WRITES_AT_ONCE))
 
     async def _write(self, key: str) -> None:
         report, (namespace, _, name) = self._pending.pop(key), key.partition("/")
@@ -189,7 +189,7 @@ def changed_fields(workload: WorkloadIndexEntry, report: PendingReport) -> dict[
     gone: Mapping[str, None] = dict.fromkeys(
         name for name in (stated.values if stated is not None else ()) if name not in values
     )
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "owner": report.owner,
         "at": moment(report.at_s),
         "step": before.step if report.step is None else report.step,
@@ -200,9 +200,9 @@ def changed_fields(workload: WorkloadIndexEntry, report: PendingReport) -> dict[
         ],
     }
     checkpointed_s = max(report.checkpointed_s or 0.0, at_s(before.checkpointed_at) or 0.0)
-    found["checkpointedAt"] = moment(checkpointed_s) if checkpointed_s else None
+    fields["checkpointedAt"] = moment(checkpointed_s) if checkpointed_s else None
     if report.busy_until_s is not None:
-        found |= {"busyUntil": moment(report.busy_until_s), "busyWhy": report.busy_why}
+        fields |= {"busyUntil": moment(report.busy_until_s), "busyWhy": report.busy_why}
     elif before is not stated:
-        found |= {"busyUntil": None, "busyWhy": ""}
-    return found
+        fields |= {"busyUntil": None, "busyWhy": ""}
+    return fields

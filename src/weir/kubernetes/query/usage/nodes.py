@@ -13,29 +13,30 @@ UNKNOWN = "-"
 """Key of GPUs whose node isn't recorded."""
 
 
-def gpus_by_node(thing: WorkloadObject, gpus: float) -> tuple[tuple[str, float], ...]:
+def gpus_by_node(workload_object: WorkloadObject, gpus: float) -> tuple[tuple[str, float], ...]:
     """Return these GPUs of a workload by node, by the places of its pods; nothing if none is recorded."""
     weights: defaultdict[str, float] = defaultdict(float)
-    for each in thing.status.allocations:
-        weights[each.node] += len(each.devices) * (each.share or WHOLE_MILLI)
+    for allocation in workload_object.status.allocations:
+        weights[allocation.node] += len(allocation.devices) * (allocation.share or WHOLE_MILLI)
     total = sum(weights.values())
     return tuple((node, gpus * weight / total) for node, weight in sorted(weights.items()) if weight)
 
 
 def on_nodes(past: Iterable[UsageHistoryEntry]) -> Mapping[str, list[UsageHistoryEntry]]:
     """Return the past on each node. Waits and evictions are of no node."""
-    found: defaultdict[str, list[UsageHistoryEntry]] = defaultdict(list)
-    for each in past:
-        nodes = {node for span in each.spans for node, _ in _places(span)}
-        uses = _uses_by_node(each, nodes) if each.uses else {}
+    by_node: defaultdict[str, list[UsageHistoryEntry]] = defaultdict(list)
+    for entry in past:
+        nodes = {node for span in entry.spans for node, _ in _places(span)}
+        uses = _uses_by_node(entry, nodes) if entry.uses else {}
         for node in nodes:
             spans = [
-                UsageSpan(span.from_s, dict(_places(span)).get(node, 0.0), waits=False) for span in each.spans
+                UsageSpan(span.from_s, dict(_places(span)).get(node, 0.0), waits=False)
+                for span in entry.spans
             ]
-            found[node].append(
-                replace(each, first_started_s=None, spans=spans, evictions=[], uses=uses.get(node, {}))
+            by_node[node].append(
+                replace(entry, first_started_s=None, spans=spans, evictions=[], uses=uses.get(node, {}))
             )
-    return found
+    return by_node
 
 
 def _places(span: UsageSpan) -> tuple[tuple[str, float], ...]:
@@ -62,11 +63,11 @@ def _uses_by_node(
             part_s = min(end_s, (step + 1) * USE_S) - max(from_s, step * USE_S)
             for node, gpus in _places(span):
                 held[step][node] += gpus * part_s
-    found: defaultdict[str, dict[int, tuple[float, float]]] = defaultdict(dict)
+    by_node: defaultdict[str, dict[int, tuple[float, float]]] = defaultdict(dict)
     for at_s, (seen_gpu_s, used_gpu_s) in past.uses.items():
         parts: Mapping[str, float] = held.get(at_s // USE_S, {})
         all_held = sum(parts.values())
         for node, its in parts.items():
             if its:
-                found[node][at_s] = seen_gpu_s * its / all_held, used_gpu_s * its / all_held
-    return found
+                by_node[node][at_s] = seen_gpu_s * its / all_held, used_gpu_s * its / all_held
+    return by_node

@@ -61,7 +61,7 @@ class WorkloadSeries:
 
     def points(self) -> dict[str, list[Point]]:
         """Return a copy of the points."""
-        return {name: each.points for name, each in self.series.items() if len(each)}
+        return {name: metric.points for name, metric in self.series.items() if len(metric)}
 
     @property
     def written_count(self) -> int:
@@ -98,7 +98,7 @@ class RecentSeries:
         recent, report = workload.object.report.recent, workload.object.status.report
         if report is not None and report.recent:
             report.recent = []
-        series = {each.name: pairs for each in recent if (pairs := _pairs(each.points, now_s))}
+        series = {metric.name: pairs for metric in recent if (pairs := _pairs(metric.points, now_s))}
         with self._lock:
             if series:
                 self._add(workload.number, series, now_s)
@@ -118,10 +118,10 @@ class RecentSeries:
     def of(self, number: int, now_s: float) -> tuple[Series, float]:
         """Return the curves of a workload, and the time before which it may have reported more."""
         with self._lock:
-            found, oldest_s = self._workloads.get(number), now_s - KEPT_S
-            points = {} if found is None else found.points()
-            complete_s = self._began_s if found is None else found.complete_s
-        within = {name: [each for each in some if each[0] >= oldest_s] for name, some in points.items()}
+            workload, oldest_s = self._workloads.get(number), now_s - KEPT_S
+            points = {} if workload is None else workload.points()
+            complete_s = self._began_s if workload is None else workload.complete_s
+        within = {name: [point for point in some if point[0] >= oldest_s] for name, some in points.items()}
         return {name: some for name, some in within.items() if some}, max(complete_s, oldest_s)
 
     def unstored(
@@ -134,34 +134,34 @@ class RecentSeries:
         now_s = time.monotonic()
         with self._lock:
             due = [
-                (each.tried_s, number)
-                for number, each in self._workloads.items()
-                if each.last_s > each.stored_s and now_s >= each.due_s(every_s)
+                (workload.tried_s, number)
+                for number, workload in self._workloads.items()
+                if workload.last_s > workload.stored_s and now_s >= workload.due_s(every_s)
             ]
-            found: dict[int, tuple[Series, float]] = {}
+            batch: dict[int, tuple[Series, float]] = {}
             for _, number in nsmallest(most, due):
-                each = self._workloads[number]
-                points_max -= each.written_count
-                if found and points_max < 0:
+                workload = self._workloads[number]
+                points_max -= workload.written_count
+                if batch and points_max < 0:
                     break
-                each.tried_s = now_s
-                found[number] = each.points(), each.last_s
-        return found
+                workload.tried_s = now_s
+                batch[number] = workload.points(), workload.last_s
+        return batch
 
     def stored(self, done: Mapping[int, tuple[float, int]]) -> None:
         """Take note of curves that are stored: up to which time, and their points in the database."""
         with self._lock:
             for number, (until_s, count) in done.items():
-                found = self._workloads.get(number)
-                if found is not None:
-                    found.stored_s, found.stored_count = until_s, count
+                workload = self._workloads.get(number)
+                if workload is not None:
+                    workload.stored_s, workload.stored_count = until_s, count
 
     def lead(self, now_s: float) -> None:
         """Start storing. The former leader may have stored any points so far."""
         with self._lock:
             self._lost, self._led_s = 0, now_s
-            for each in self._workloads.values():
-                each.stored_s, each.tried_s = 0.0, -inf
+            for workload in self._workloads.values():
+                workload.stored_s, workload.tried_s = 0.0, -inf
 
     def lost(self) -> int:
         """Return the number of curves that were dropped before they were stored, since the last call."""
@@ -172,14 +172,14 @@ class RecentSeries:
     # Called with the lock held
 
     def _add(self, number: int, recent: Series, now_s: float) -> None:
-        found = self._workloads.get(number)
-        if found is None:
-            found = self._workloads[number] = WorkloadSeries(self._began_s)
+        workload = self._workloads.get(number)
+        if workload is None:
+            workload = self._workloads[number] = WorkloadSeries(self._began_s)
         for name, points in recent.items():
-            add_points(found.series, name, points)
-            found.last_s = max(found.last_s, *(at_s for at_s, _ in points))
-        self._expire(found, now_s - KEPT_S)
-        self._resize(found)
+            add_points(workload.series, name, points)
+            workload.last_s = max(workload.last_s, *(at_s for at_s, _ in points))
+        self._expire(workload, now_s - KEPT_S)
+        self._resize(workload)
         self._workloads.move_to_end(number)
 
     def _bound(self, now_s: float) -> None:
@@ -189,7 +189,7 @@ class RecentSeries:
             is_old = first.last_s < now_s - KEPT_S
             if not is_old and self._size <= self._bytes_max:
                 return
-            middles = [each.middle_s for each in first.series.values() if len(each) > 1]
+            middles = [metric.middle_s for metric in first.series.values() if len(metric) > 1]
             if is_old:
                 self._expire(first, inf)
             elif middles:
@@ -208,7 +208,7 @@ class RecentSeries:
             self._lost += max(workload.stored_s, self._led_s) < min(before_s, workload.last_s)
 
     def _resize(self, workload: WorkloadSeries) -> None:
-        workload.count = sum(len(each) for each in workload.series.values())
+        workload.count = sum(len(metric) for metric in workload.series.values())
         size = SERIES_BYTES * len(workload.series) + POINT_BYTES * workload.count
         self._size += size - workload.size
         workload.size = size
@@ -216,7 +216,7 @@ class RecentSeries:
 
 def _drop(workload: WorkloadSeries, before_s: float) -> bool:
     """Drop the points before a time; return True if there were any."""
-    dropped = [each.drop_before(before_s) for each in workload.series.values()]
+    dropped = [metric.drop_before(before_s) for metric in workload.series.values()]
     if any(dropped):
         workload.complete_s = max(workload.complete_s, before_s)
     return any(dropped)
@@ -224,16 +224,19 @@ def _drop(workload: WorkloadSeries, before_s: float) -> bool:
 
 def _pairs(points: Sequence[Sequence[float]], now_s: float) -> list[Point]:
     """Return the points that aren't too old, nor of a clock far ahead: no later ones could follow them."""
-    pairs = [(each[0], each[1]) for each in points if len(each) == 2]
-    return [each for each in pairs if now_s - KEPT_S <= each[0] <= now_s + SKEW_S_MAX]
+    pairs = [(point[0], point[1]) for point in points if len(point) == 2]
+    return [pair for pair in pairs if now_s - KEPT_S <= pair[0] <= now_s + SKEW_S_MAX]
 
 
 def series_answer(name: str, reported: Series, measured: Series, note: str | None) -> bytes:
     """Return the answer with the curves of a workload: some milliseconds of work for the largest."""
-    rows = [SeriesRow(name=each, kind="reported", points=[*points]) for each, points in reported.items()]
+    rows = [
+        SeriesRow(name=metric_name, kind="reported", points=[*points])
+        for metric_name, points in reported.items()
+    ]
     rows += [
-        SeriesRow(name=each, kind="measured", unit=UNITS[each], points=[*points])
-        for each, points in measured.items()
+        SeriesRow(name=metric_name, kind="measured", unit=UNITS[metric_name], points=[*points])
+        for metric_name, points in measured.items()
     ]
     return SeriesAnswer(name=name, stands_in=False, series=rows, note=note).model_dump_json().encode()
 

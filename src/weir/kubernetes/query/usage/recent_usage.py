@@ -54,15 +54,15 @@ class RecentUsage:
         if workload is None:
             return
         self._identities[key] = workload.identity
-        known = self._past.get(workload.identity)
-        if known is None:
+        entry = self._past.get(workload.identity)
+        if entry is None:
             if len(self._past) >= WORKLOADS_MAX:
                 self._make_way(now_s)
             if len(self._past) >= WORKLOADS_MAX:
                 return
             self._past[workload.identity] = _first(workload, now_s)
         else:
-            _update(known, workload.object, now_s)
+            _update(entry, workload.object, now_s)
 
     def first_started_s(self, identity: str) -> float | None:
         """Return when a workload first started, from any thread; None if that isn't known."""
@@ -73,12 +73,12 @@ class RecentUsage:
         """Add the measured use of devices since the last reading."""
         at_s = int(use.at_s // USE_S) * USE_S
         oldest_s = use.at_s - KEPT_S
-        for key, each in use.workloads.items():
+        for key, measured in use.workloads.items():
             past = self._past.get(self._identities.get(key, ""))
-            if past is None or not each.seen_s:
+            if past is None or not measured.seen_s:
                 continue
             seen_s, used_s = past.uses.get(at_s, (0.0, 0.0))
-            past.uses[at_s] = seen_s + each.seen_s, used_s + each.used_s
+            past.uses[at_s] = seen_s + measured.seen_s, used_s + measured.used_s
             for old_s in [old_s for old_s in past.uses if old_s < oldest_s]:
                 del past.uses[old_s]
 
@@ -105,12 +105,12 @@ class RecentUsage:
         The event loop goes on meanwhile: a copy of the past of all workloads takes a second.
         """
         self._forget(now_s, self.unstored_s)
-        kept, found = list(self._past.values()), list[UsageHistoryEntry]()
-        for at in range(0, len(kept), COPIED_AT_ONCE):
-            few = kept[at : at + COPIED_AT_ONCE]
-            found += [_copy(past) for past in few if past.ended_s is None or past.ended_s > since_s]
+        kept, copies = list(self._past.values()), list[UsageHistoryEntry]()
+        for start in range(0, len(kept), COPIED_AT_ONCE):
+            few = kept[start : start + COPIED_AT_ONCE]
+            copies += [_copy(past) for past in few if past.ended_s is None or past.ended_s > since_s]
             await asyncio.sleep(0)
-        return found
+        return copies
 
 
 def _copy(past: UsageHistoryEntry) -> UsageHistoryEntry:
@@ -144,86 +144,91 @@ def over_quota_spans(
 ) -> Iterator[tuple[float, float, float]]:
     """Yield the start, the end and the GPUs of each time above a project's quota."""
     steps: list[tuple[float, float, float]] = []  # time, change of all, change of those
-    for each in past:
-        for start_s, end_s, span in each.between(since_s, until_s):
+    for entry in past:
+        for start_s, end_s, span in entry.between(since_s, until_s):
             if span.gpus:
-                mine = span.gpus if is_mine(each) else 0.0
-                steps += [(start_s, span.gpus, mine), (end_s, -span.gpus, -mine)]
+                own_gpus = span.gpus if is_mine(entry) else 0.0
+                steps += [(start_s, span.gpus, own_gpus), (end_s, -span.gpus, -own_gpus)]
     steps.sort(key=lambda step: step[0])
     held = mine_held = 0.0
     before_s = since_s
-    for time_s, change, mine in steps:
+    for time_s, change, own_gpus in steps:
         if held > quota and time_s > before_s:
             yield before_s, time_s, (held - quota) * (mine_held / held)
-        held, mine_held, before_s = held + change, mine_held + mine, time_s
+        held, mine_held, before_s = held + change, mine_held + own_gpus, time_s
 
 
 def _first(workload: WorkloadIndexEntry, now_s: float) -> UsageHistoryEntry:
     """Return the past of a workload as its object states it."""
-    thing, status = workload.object, phase_status(workload.object)
-    submitted_s = at_s(thing.status.submitted_at) or at_s(workload.created) or now_s
-    started_s, ended_s = at_s(thing.status.started_at), at_s(thing.status.ended_at)
+    workload_object, status = workload.object, phase_status(workload.object)
+    submitted_s = at_s(workload_object.status.submitted_at) or at_s(workload.created) or now_s
+    started_s, ended_s = at_s(workload_object.status.started_at), at_s(workload_object.status.ended_at)
     past = UsageHistoryEntry(
-        workload.namespace, thing.spec.project or "-", thing.spec.type or "train", submitted_s
+        workload.namespace,
+        workload_object.spec.project or "-",
+        workload_object.spec.type or "train",
+        submitted_s,
     )
-    past.user = thing.spec.user
+    past.user = workload_object.spec.user
     past.spans = [UsageSpan(submitted_s, 0.0, waits=True)]
     if started_s is not None:
         past.first_started_s = started_s
-        gpus = gpus_of(thing)
-        _add(past, UsageSpan(started_s, gpus, waits=False, nodes=gpus_by_node(thing, gpus)))
+        gpus = gpus_of(workload_object)
+        _add(past, UsageSpan(started_s, gpus, waits=False, nodes=gpus_by_node(workload_object, gpus)))
     if status not in _WAITS | _HOLDS:
         past.ended_s = ended_s or now_s
         _add(past, UsageSpan(past.ended_s, 0.0, waits=False))
     elif status in _WAITS and started_s is not None:
-        evicted = thing.status.last_eviction
-        since_s = at_s(thing.status.since) or (None if evicted is None else at_s(evicted.at)) or now_s
+        evicted = workload_object.status.last_eviction
+        since_s = (
+            at_s(workload_object.status.since) or (None if evicted is None else at_s(evicted.at)) or now_s
+        )
         _add(past, UsageSpan(since_s, 0.0, waits=True))
     elif status in _HOLDS and started_s is None:
         past.first_started_s = now_s
-        _add(past, _holding(thing, now_s))
-    _note_eviction(past, thing)
+        _add(past, _holding(workload_object, now_s))
+    _note_eviction(past, workload_object)
     return past
 
 
-def _update(past: UsageHistoryEntry, thing: WorkloadObject, now_s: float) -> None:
-    status = phase_status(thing)
+def _update(past: UsageHistoryEntry, workload_object: WorkloadObject, now_s: float) -> None:
+    status = phase_status(workload_object)
     if status in _HOLDS:
         if past.first_started_s is None:
-            past.first_started_s = at_s(thing.status.started_at) or now_s
+            past.first_started_s = at_s(workload_object.status.started_at) or now_s
         past.ended_s = None
-        _add(past, _holding(thing, now_s))
+        _add(past, _holding(workload_object, now_s))
     elif status in _WAITS:
         past.ended_s = None
         _add(past, UsageSpan(now_s, 0.0, waits=True))
     else:
-        past.ended_s = past.ended_s or at_s(thing.status.ended_at) or now_s
+        past.ended_s = past.ended_s or at_s(workload_object.status.ended_at) or now_s
         _add(past, UsageSpan(past.ended_s, 0.0, waits=False))
-    _note_eviction(past, thing)
+    _note_eviction(past, workload_object)
 
 
-def _holding(thing: WorkloadObject, now_s: float) -> UsageSpan:
-    gpus = _held(thing)
-    return UsageSpan(now_s, gpus, waits=False, nodes=gpus_by_node(thing, gpus))
+def _holding(workload_object: WorkloadObject, now_s: float) -> UsageSpan:
+    gpus = _held(workload_object)
+    return UsageSpan(now_s, gpus, waits=False, nodes=gpus_by_node(workload_object, gpus))
 
 
-def _held(thing: WorkloadObject) -> float:
+def _held(workload_object: WorkloadObject) -> float:
     """Return the GPUs of a workload's running pods, as a part of all its GPUs."""
-    status, gpus = thing.status, gpus_of(thing)
+    status, gpus = workload_object.status, gpus_of(workload_object)
     if status.phase == "Running" and 0 < status.pods_running < status.pods:
         return gpus * status.pods_running / status.pods
     return gpus
 
 
-def _note_eviction(past: UsageHistoryEntry, thing: WorkloadObject) -> None:
-    last = thing.status.last_eviction
+def _note_eviction(past: UsageHistoryEntry, workload_object: WorkloadObject) -> None:
+    last = workload_object.status.last_eviction
     if last is None:
         return
-    found = PastEviction(at_s(last.at) or 0.0, last.rule, last.lost_gpu_seconds)
+    eviction = PastEviction(at_s(last.at) or 0.0, last.rule, last.lost_gpu_seconds)
     before = past.evictions
-    if before and (before[-1].at_s, before[-1].rule) == (found.at_s, found.rule):
+    if before and (before[-1].at_s, before[-1].rule) == (eviction.at_s, eviction.rule):
         before = before[:-1]  # the same eviction with new figures, after a later checkpoint report
-    past.evictions = [*before[-SPANS_MAX:], found]
+    past.evictions = [*before[-SPANS_MAX:], eviction]
 
 
 def _add(past: UsageHistoryEntry, span: UsageSpan) -> None:
@@ -240,5 +245,5 @@ def evictions_between(
     past: Iterable[UsageHistoryEntry], since_s: float, until_s: float
 ) -> Iterator[PastEviction]:
     """Yield the evictions in a period."""
-    for each in past:
-        yield from (eviction for eviction in each.evictions if since_s <= eviction.at_s < until_s)
+    for entry in past:
+        yield from (eviction for eviction in entry.evictions if since_s <= eviction.at_s < until_s)

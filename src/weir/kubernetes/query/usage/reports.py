@@ -92,18 +92,18 @@ def recent_part(request: ReportRequest, now_s: float) -> ReportRequest:
 
 def note_of(usage: RecentUsage, request: ReportRequest, *, has_database: bool) -> str:
     """Return how far back the history goes, in a sentence."""
-    known = "A cluster without a database has a history of the last 6 hours."
+    sentence = "A cluster without a database has a history of the last 6 hours."
     if has_database and request.is_recent_alone:
-        known = f"The history by {request.by} goes back 6 hours."
+        sentence = f"The history by {request.by} goes back 6 hours."
     if request.since_s < usage.complete_s:
         full = datetime.fromtimestamp(usage.complete_s, UTC)
         return (
-            f"{known} It has {WORKLOADS_MAX:,} workloads at most: some that ended before "
+            f"{sentence} It has {WORKLOADS_MAX:,} workloads at most: some that ended before "
             f"{full:%H:%M} UTC are missing."
         )
     if request.since_s >= usage.began_s:
-        return known
-    return f"{known} Workloads that were deleted before Weir was started are missing."
+        return sentence
+    return f"{sentence} Workloads that were deleted before Weir was started are missing."
 
 
 def usage_report(
@@ -118,17 +118,18 @@ def history_report(
     past: Sequence[UsageHistoryEntry], queues: Mapping[str, QueueRow], request: ReportRequest, note: str
 ) -> HistoryReport:
     """Return use, waits and evictions by one kind of key."""
-    mine = [each for each in past if request.takes(each)]
+    selected = [entry for entry in past if request.takes(entry)]
     since_s, until_s = request.since_s, request.until_s
     rules: defaultdict[str, list[float]] = defaultdict(list)
-    for eviction in evictions_between(mine, since_s, until_s):
+    for eviction in evictions_between(selected, since_s, until_s):
         rules[eviction.rule].append(eviction.lost_gpu_s or 0.0)
     return HistoryReport(
         since_s=since_s,
         until_s=until_s,
         by=request.by,
         rows=[
-            _history_row(key, each, sums, request) for key, each, sums in _with_sums(past, queues, request)
+            _history_row(key, entries, sums, request)
+            for key, entries, sums in _with_sums(past, queues, request)
         ],
         total=_history_row("total", past, _sums(past, queues, request), request),
         rules=[
@@ -148,15 +149,15 @@ def _with_sums(
     if request.by == "node":
         for row in usage_report(past, queues, replace(request, by="project"), "").rows:
             over[row.key] = row.over_quota_gpu_s / row.allocated_gpu_s if row.allocated_gpu_s else 0.0
-    for key, each in _grouped(past, queues, request):
-        sums = _sums(each, queues, request)
+    for key, entries in _grouped(past, queues, request):
+        sums = _sums(entries, queues, request)
         if request.by == "node":
             sums["over_quota_gpu_s"] = sum(
                 over.get(one.project, 0.0) * span.gpus * (end_s - from_s)
-                for one in each
+                for one in entries
                 for from_s, end_s, span in one.between(request.since_s, request.until_s)
             )
-        yield key, each, sums
+        yield key, entries, sums
 
 
 def _grouped(
@@ -164,17 +165,19 @@ def _grouped(
 ) -> list[tuple[str, list[UsageHistoryEntry]]]:
     """Return the workloads by key: those keys that the namespace of the request has used."""
     if request.by == "node":
-        here = on_nodes(each for each in past if request.takes(each))
+        by_node = on_nodes(entry for entry in past if request.takes(entry))
         within = request.since_s, request.until_s
         return [
-            (key, here[key]) for key in sorted(here) if any(each.is_within(*within) for each in here[key])
+            (key, by_node[key])
+            for key in sorted(by_node)
+            if any(entry.is_within(*within) for entry in by_node[key])
         ]
     groups: dict[str, list[UsageHistoryEntry]] = {}
     used = set()
-    for each in past:
-        key = _key(each, queues, request.by)
-        groups.setdefault(key, []).append(each)
-        if request.takes(each) and each.is_within(request.since_s, request.until_s):
+    for entry in past:
+        key = _key(entry, queues, request.by)
+        groups.setdefault(key, []).append(entry)
+        if request.takes(entry) and entry.is_within(request.since_s, request.until_s):
             used.add(key)
     return [(key, groups[key]) for key in sorted(used)]
 
@@ -194,22 +197,22 @@ def _sums(
     past: Sequence[UsageHistoryEntry], queues: Mapping[str, QueueRow], request: ReportRequest
 ) -> dict[str, Any]:
     since_s, until_s = request.since_s, request.until_s
-    mine = [each for each in past if request.takes(each)]
-    spans = [part for each in mine for part in each.between(since_s, until_s)]
-    measured = [each.measured(since_s, until_s) for each in mine]
+    selected = [entry for entry in past if request.takes(entry)]
+    spans = [part for entry in selected for part in entry.between(since_s, until_s)]
+    measured = [entry.measured(since_s, until_s) for entry in selected]
     seen_gpu_s, used_gpu_s = (sum(sums) for sums in zip(*measured, strict=True)) if measured else (0.0, 0.0)
     return {
         "allocated_gpu_s": sum(span.gpus * (end_s - start_s) for start_s, end_s, span in spans),
         "used_gpu_s": used_gpu_s if seen_gpu_s else None,
         "idle_gpu_s": max(0.0, seen_gpu_s - used_gpu_s) if seen_gpu_s else None,
         "over_quota_gpu_s": sum(
-            over_quota_s(each, quota_of(queues, project), since_s, until_s, request.takes)
-            for project, each in _by_project(past).items()
+            over_quota_s(entries, quota_of(queues, project), since_s, until_s, request.takes)
+            for project, entries in _by_project(past).items()
         ),
         "waiting_s": sum(end_s - start_s for start_s, end_s, span in spans if span.waits),
-        "workloads": sum(each.is_within(since_s, until_s) for each in mine),
-        "ended": sum(each.ended_s is not None and since_s <= each.ended_s < until_s for each in mine),
-        "preempted": sum(1 for _ in evictions_between(mine, since_s, until_s)),
+        "workloads": sum(entry.is_within(since_s, until_s) for entry in selected),
+        "ended": sum(entry.ended_s is not None and since_s <= entry.ended_s < until_s for entry in selected),
+        "preempted": sum(1 for _ in evictions_between(selected, since_s, until_s)),
     }
 
 
@@ -217,15 +220,15 @@ def _history_row(
     key: str, past: Sequence[UsageHistoryEntry], sums: Mapping[str, Any], request: ReportRequest
 ) -> HistoryRow:
     waits = sorted(
-        each.first_started_s - each.submitted_s
-        for each in past
-        if request.takes(each)
-        and each.first_started_s is not None
-        and request.since_s <= each.first_started_s < request.until_s
+        entry.first_started_s - entry.submitted_s
+        for entry in past
+        if request.takes(entry)
+        and entry.first_started_s is not None
+        and request.since_s <= entry.first_started_s < request.until_s
     )
-    mine = [each for each in past if request.takes(each)]
-    evictions = list(evictions_between(mine, request.since_s, request.until_s))
-    lost_gpu_s = sum(each.lost_gpu_s or 0.0 for each in evictions)
+    selected = [entry for entry in past if request.takes(entry)]
+    evictions = list(evictions_between(selected, request.since_s, request.until_s))
+    lost_gpu_s = sum(eviction.lost_gpu_s or 0.0 for eviction in evictions)
     return HistoryRow(
         key=key, **sums, waits=_wait_times(waits), evicted=len(evictions), lost_gpu_s=lost_gpu_s
     )
@@ -235,7 +238,7 @@ def _wait_times(waits: Sequence[float]) -> WaitTimes:
     if not waits:
         return WaitTimes()
     parts = quantiles(waits, n=20, method="inclusive") if len(waits) > 1 else [waits[0]] * 19
-    p50_s, p90_s, p95_s = (max(0.0, parts[at]) for at in (9, 17, 18))
+    p50_s, p90_s, p95_s = (max(0.0, parts[index]) for index in (9, 17, 18))
     return WaitTimes(count=len(waits), p50_s=p50_s, p90_s=p90_s, p95_s=p95_s)
 
 
@@ -247,15 +250,15 @@ def _points(
     length_s = until_s - since_s
     count = max(0, math.ceil(length_s / POINT_S))
     allocated, used, over, waiting = (_Curve(count) for _ in range(4))
-    for each in past:
-        if not request.takes(each):
+    for entry in past:
+        if not request.takes(entry):
             continue
-        for start_s, end_s, span in each.between(since_s, until_s):
+        for start_s, end_s, span in entry.between(since_s, until_s):
             if span.gpus:
                 allocated.add(start_s - since_s, end_s - since_s, span.gpus)
             if span.waits:
                 waiting.add(start_s - since_s, end_s - since_s, 1.0)
-        for start_s, end_s, gpus in each.used_spans(since_s, until_s):
+        for start_s, end_s, gpus in entry.used_spans(since_s, until_s):
             used.add(start_s - since_s, end_s - since_s, gpus)
     for project, each_past in _by_project(past).items():
         quota = quota_of(queues, project)
@@ -264,23 +267,23 @@ def _points(
     curves = zip(allocated.sums(), used.sums(), over.sums(), waiting.sums(), strict=True)
     return [
         HistoryPoint(
-            at_s=since_s + at * POINT_S,
-            span_s=min(POINT_S, length_s - at * POINT_S),
+            at_s=since_s + index * POINT_S,
+            span_s=min(POINT_S, length_s - index * POINT_S),
             allocated_gpu_s=allocated_gpu_s,
             used_gpu_s=used_gpu_s,
             over_quota_gpu_s=over_quota_gpu_s,
             waiting_s=waiting_s,
         )
-        for at, (allocated_gpu_s, used_gpu_s, over_quota_gpu_s, waiting_s) in enumerate(curves)
+        for index, (allocated_gpu_s, used_gpu_s, over_quota_gpu_s, waiting_s) in enumerate(curves)
     ]
 
 
 def _by_project(past: Sequence[UsageHistoryEntry]) -> dict[str, list[UsageHistoryEntry]]:
     """Return the workloads of each project."""
-    found: dict[str, list[UsageHistoryEntry]] = {}
-    for each in past:
-        found.setdefault(each.project, []).append(each)
-    return found
+    by_project: dict[str, list[UsageHistoryEntry]] = {}
+    for entry in past:
+        by_project.setdefault(entry.project, []).append(entry)
+    return by_project
 
 
 class _Curve:
@@ -305,5 +308,5 @@ class _Curve:
     def sums(self) -> list[float]:
         """Return the sum of each point."""
         lasting = accumulate(self._changes)
-        found = [part + amount * POINT_S for part, amount in zip(self._parts, lasting, strict=True)]
-        return found[:-1]
+        sums = [part + amount * POINT_S for part, amount in zip(self._parts, lasting, strict=True)]
+        return sums[:-1]

@@ -27,17 +27,17 @@ class ActivityStates:
         self._names: dict[str, _Names] = {}  # by namespace; "" for all namespaces
         self._encoded: dict[str, tuple[str, bytes]] = {}
 
-    def answer(self, namespace: str, known: str) -> bytes:
-        """Return the states of a namespace; `known` is the version that the requester has."""
+    def answer(self, namespace: str, known_version: str) -> bytes:
+        """Return the states of a namespace; `known_version` is the version that the requester has."""
         reading = self._measured()
         if reading is not self._reading:
             self._reading, self._names, self._encoded = reading, _by_namespace(reading), {}
-        found = self._encoded.get(namespace)
-        if found is None:
-            found = _versioned(self._names.get(namespace, {}))
+        encoded = self._encoded.get(namespace)
+        if encoded is None:
+            encoded = _versioned(self._names.get(namespace, {}))
             if namespace in self._names:
-                self._encoded[namespace] = found
-        version, states = found
+                self._encoded[namespace] = encoded
+        version, states = encoded
         return msgspec.json.encode(
             {
                 "kind": "WorkloadList",
@@ -46,20 +46,20 @@ class ActivityStates:
                 "items": [],
                 "namespace": namespace,
                 "version": version,
-                "states": None if version == known else msgspec.Raw(states),
+                "states": None if version == known_version else msgspec.Raw(states),
             }
         )
 
 
 def _by_namespace(reading: Mapping[str, MeasuredUse]) -> dict[str, _Names]:
     """Return the names of workloads by namespace and state, in an order that all replicas share."""
-    found: defaultdict[str, _Names] = defaultdict(dict)
+    by_namespace: defaultdict[str, _Names] = defaultdict(dict)
     for name in sorted(reading):
         state = reading[name].activity.state
         if state is not None:
             for namespace in ("", name.partition("/")[0]):
-                found[namespace].setdefault(state.value, []).append(name)
-    return dict(found)
+                by_namespace[namespace].setdefault(state.value, []).append(name)
+    return dict(by_namespace)
 
 
 def _versioned(names: _Names) -> tuple[str, bytes]:

@@ -60,8 +60,8 @@ class EventIndex:
             elif isinstance(change, ObjectRemoved):
                 self._drop_old()
 
-    def _add(self, key: str, found: EventView) -> None:
-        event = _bounded(found)
+    def _add(self, key: str, view: EventView) -> None:
+        event = _bounded(view)
         name, project = self._about(event)
         now_s = self._clock()
         stamp = min(now_s, at_s(event.event_time or event.metadata.creation_timestamp) or now_s)
@@ -69,7 +69,7 @@ class EventIndex:
         self._of_namespace.setdefault(_namespace_of(key), deque()).append(key)
         self._drop_old()
         if len(self._events) > EVENTS_MAX:
-            self._drop_first(max(self._of_namespace.items(), key=lambda each: len(each[1]))[0])
+            self._drop_first(max(self._of_namespace.items(), key=lambda pair: len(pair[1]))[0])
         self.added(key)
 
     def _drop_old(self) -> None:
@@ -91,12 +91,12 @@ class EventIndex:
         """Return the workload that an Event is about, and its project."""
         about = event.regarding
         if about.kind == WORKLOAD:
-            found = self._workloads.get(about.namespace, about.name)
+            workload = self._workloads.get(about.namespace, about.name)
             name: str | None = f"{about.namespace}/{about.name}"
         else:
-            found = self._workloads.owner_of(about.namespace, about.name)
-            name = None if found is None else found.key
-        return name, None if found is None else found.object.spec.project or None
+            workload = self._workloads.owner_of(about.namespace, about.name)
+            name = None if workload is None else workload.key
+        return name, None if workload is None else workload.object.spec.project or None
 
     def all(self) -> list[IndexedEvent]:
         """Return all events at this moment, with their workloads and projects."""
@@ -108,8 +108,8 @@ class EventIndex:
 
     def some(self, keys: Iterable[str]) -> list[IndexedEvent]:
         """Return the events of these keys that are still kept."""
-        found = (self._events.get(key) for key in keys)
-        return self._with_projects([each for each in found if each is not None])
+        events = (self._events.get(key) for key in keys)
+        return self._with_projects([event for event in events if event is not None])
 
     def _with_projects(
         self, kept: Iterable[tuple[float, EventView, str | None, str | None]]
@@ -149,13 +149,13 @@ def matching_events(
     Each open dashboard asks every few seconds, so rows are made for the page alone.
     """
     wanted = (
-        (event_at_s(each[0]), each)
-        for each in events
-        if query.namespace in ("", each[0].regarding.namespace)
-        and query.workload in ("", each[1])
-        and (not query.projects or each[2] in query.projects)
-        and (not query.kinds or event_kind(each[0].reason) in query.kinds)
+        (event_at_s(event[0]), event)
+        for event in events
+        if query.namespace in ("", event[0].regarding.namespace)
+        and query.workload in ("", event[1])
+        and (not query.projects or event[2] in query.projects)
+        and (not query.kinds or event_kind(event[0].reason) in query.kinds)
     )
-    found = [(stamp_s, each) for stamp_s, each in wanted if stamp_s >= query.since_s]
-    first = nlargest(start + limit, found, key=lambda pair: (pair[0], event_number(pair[1][0], pair[0])))
-    return len(found), [event_row(*each) for _, each in first[start:]]
+    selected = [(stamp_s, event) for stamp_s, event in wanted if stamp_s >= query.since_s]
+    first = nlargest(start + limit, selected, key=lambda pair: (pair[0], event_number(pair[1][0], pair[0])))
+    return len(selected), [event_row(*event) for _, event in first[start:]]

@@ -36,10 +36,10 @@ class WorkloadIndexEntry:
     object: WorkloadObject
 
     @classmethod
-    def of(cls, thing: WorkloadObject) -> Self:
+    def of(cls, workload_object: WorkloadObject) -> Self:
         """Return the entry of an object that has its metadata."""
-        meta, nodes = thing.metadata, tuple(thing.status.nodes)
-        return cls(meta.namespace, meta.name, meta.uid, meta.creation_timestamp, nodes, thing)
+        meta, nodes = workload_object.metadata, tuple(workload_object.status.nodes)
+        return cls(meta.namespace, meta.name, meta.uid, meta.creation_timestamp, nodes, workload_object)
 
     @property
     def key(self) -> str:
@@ -115,7 +115,7 @@ class WorkloadQuery:
             and (not self.users or spec.user in self.users)
             and (not self.types or (spec.type or "train") in self.types)
             and (not self.submitted_s or workload.submitted_s >= self.submitted_s)
-            and any(self.text.lower() in each.lower() for each in (workload.key, spec.project, spec.user))
+            and any(self.text.lower() in field.lower() for field in (workload.key, spec.project, spec.user))
         )
 
 
@@ -140,15 +140,15 @@ class WorkloadIndex:
         """Process changes, before anything else takes them in and strips the objects."""
         for change in changes:
             if isinstance(change, ObjectSet):
-                thing = change.object
-                meta = thing.metadata
-                found = WorkloadIndexEntry.of(thing)
+                workload_object = change.object
+                meta = workload_object.metadata
+                workload = WorkloadIndexEntry.of(workload_object)
                 before = self._workloads.get(change.key)
-                if before is not None and before.identity != found.identity:
+                if before is not None and before.identity != workload.identity:
                     self.removed(before, self._clock())
-                self._workloads[change.key] = found
-                self._by_owner[key_of(meta.namespace, thing.spec.owner.name)] = change.key
-                self.changed(change.key, found, self._clock())
+                self._workloads[change.key] = workload
+                self._by_owner[key_of(meta.namespace, workload_object.spec.owner.name)] = change.key
+                self.changed(change.key, workload, self._clock())
             elif isinstance(change, ObjectRemoved):
                 gone = self._workloads.pop(change.key, None)
                 if gone is not None:
@@ -176,10 +176,10 @@ class WorkloadIndex:
 
     def get(self, namespace: str, name: str) -> WorkloadIndexEntry | None:
         """Return the workload of a name, else the one whose owner has it; None if there is neither."""
-        found = self._workloads.get(key_of(namespace, name))
-        if found is None:
-            found = self._workloads.get(self._by_owner.get(key_of(namespace, name), ""))
-        return found
+        workload = self._workloads.get(key_of(namespace, name))
+        if workload is None:
+            workload = self._workloads.get(self._by_owner.get(key_of(namespace, name), ""))
+        return workload
 
     def all(self) -> list[WorkloadIndexEntry]:
         """Return all workloads at this moment."""
@@ -206,10 +206,12 @@ class WorkloadIndex:
 
 def matching(workloads: Sequence[WorkloadIndexEntry], query: WorkloadQuery) -> list[WorkloadIndexEntry]:
     """Return the selected workloads, newest first."""
-    found = [each for each in workloads if query.takes(each)]
-    found.sort(key=lambda each: each.key)
-    found.sort(key=lambda each: each.object.status.submitted_at or each.created or "", reverse=True)
-    return found
+    matches = [workload for workload in workloads if query.takes(workload)]
+    matches.sort(key=lambda workload: workload.key)
+    matches.sort(
+        key=lambda workload: workload.object.status.submitted_at or workload.created or "", reverse=True
+    )
+    return matches
 
 
 def params_query(params: Mapping[str, str], namespace: str) -> WorkloadQuery:

@@ -16,7 +16,7 @@ class NamespaceAges:
 
     def see(self, changes: Sequence[Change[Namespace]]) -> None:
         """Process new and deleted namespaces."""
-        keep(changes, self._created_s, lambda each: at_s(each.metadata.creation_timestamp) or 0.0)
+        keep(changes, self._created_s, lambda namespace: at_s(namespace.metadata.creation_timestamp) or 0.0)
 
     def began_s(self, namespace: str) -> float:
         """Return the creation of a namespace: an earlier past isn't its own. Infinity if it doesn't exist.

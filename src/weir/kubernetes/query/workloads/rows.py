@@ -60,32 +60,32 @@ class EventView(ApiStruct):
     regarding: RegardingView = field(default_factory=RegardingView)
 
 
-def gpus_of(thing: WorkloadObject) -> float:
+def gpus_of(workload_object: WorkloadObject) -> float:
     """Return the GPUs of all pods of a workload; 0 if they can't be read."""
     try:
-        return float(quantity(thing.status.gpus))
+        return float(quantity(workload_object.status.gpus))
     except ValueError:
         return 0.0
 
 
-def max_runtime_s(thing: WorkloadObject) -> float | None:
+def max_runtime_s(workload_object: WorkloadObject) -> float | None:
     """Return the limit of a workload's run time; None without one, or if it can't be read."""
     try:
-        return None if thing.spec.max_runtime is None else seconds(thing.spec.max_runtime)
+        return None if workload_object.spec.max_runtime is None else seconds(workload_object.spec.max_runtime)
     except ValueError:
         return None
 
 
-def phase_status(thing: WorkloadObject) -> Status:
+def phase_status(workload_object: WorkloadObject) -> Status:
     """Return the status of a workload by the phase of its object."""
-    return _STATUSES.get(thing.status.phase, "pending")
+    return _STATUSES.get(workload_object.status.phase, "pending")
 
 
 def workload_row(
-    name: str, number: int, created: str | None, nodes: Sequence[str], thing: WorkloadObject
+    name: str, number: int, created: str | None, nodes: Sequence[str], workload_object: WorkloadObject
 ) -> WorkloadRow:
     """Return the row of a workload; `name` is its namespace and the name of its object."""
-    spec, status = thing.spec, thing.status
+    spec, status = workload_object.spec, workload_object.status
     life = status.life
     started_s, ended_s = at_s(status.started_at), at_s(status.ended_at)
     until_s = time.time() if ended_s is None else ended_s
@@ -101,11 +101,11 @@ def workload_row(
         name=name,
         project=spec.project or "-",
         user=spec.user,
-        type=next((each for each in _TYPES if each == spec.type), "train"),
-        status=phase_status(thing),
+        type=next((kind for kind in _TYPES if kind == spec.type), "train"),
+        status=phase_status(workload_object),
         priority=_PRIORITY if spec.priority is None else spec.priority,
         preemptible=spec.preemptible is not False,
-        devices=gpus_of(thing),
+        devices=gpus_of(workload_object),
         pods=status.pods,
         pods_running=status.pods_running,
         submitted_s=at_s(status.submitted_at) or at_s(created) or 0.0,
@@ -115,15 +115,15 @@ def workload_row(
         kept_s=life.ran_seconds if life else 0.0,
         restarts=life.restarts if life else 0,
         reason=reason,
-        evicted=_evicted(thing),
+        evicted=_evicted(workload_object),
         nodes=list(nodes),
-        progress=progress_of(thing.report.values),
+        progress=progress_of(workload_object.report.values),
     )
 
 
-def reported_fields(thing: WorkloadObject) -> dict[str, Any]:
+def reported_fields(workload_object: WorkloadObject) -> dict[str, Any]:
     """Return the fields with the values and the last checkpoint that a workload's pods report."""
-    report = thing.report
+    report = workload_object.report
     return {
         "checkpointed_s": at_s(report.checkpointed_at),
         "step": report.step,
@@ -131,8 +131,8 @@ def reported_fields(thing: WorkloadObject) -> dict[str, Any]:
     }
 
 
-def _evicted(thing: WorkloadObject) -> EvictionRow | None:
-    last = thing.status.last_eviction
+def _evicted(workload_object: WorkloadObject) -> EvictionRow | None:
+    last = workload_object.status.last_eviction
     if last is None:
         return None
     return EvictionRow(
@@ -165,16 +165,16 @@ def pod_row(workload: str, tracked: TrackedPod) -> PodRow:
     )
 
 
-def activity_row(reading: ActivityReading, since_s: float, thing: WorkloadObject) -> ActivityRow:
+def activity_row(reading: ActivityReading, since_s: float, workload_object: WorkloadObject) -> ActivityRow:
     """Return the activity of a workload, since when it is in this state, and its place on the idle ladder."""
-    life = thing.status.life
+    life = workload_object.status.life
     idle = IdleStatus() if life is None or life.idle is None else life.idle
     return ActivityRow(
         state=None if reading.state is None else reading.state.value,
         since_s=since_s - reading.quiet_s,
-        signals=[each.value for each in reading.signals],
+        signals=[signal.value for signal in reading.signals],
         quiet=list(reading.quiet_devices),
-        warning=thing.status.idle_warning or None,
+        warning=workload_object.status.idle_warning or None,
         unprotected=idle.unprotected,
         extended_until_s=idle.excused_until_seconds,
     )

@@ -46,9 +46,9 @@ class ExtendedClaims:
     def _read(self) -> None:
         if self._read_changes != self._inventory.class_changes:
             self._read_changes = self._inventory.class_changes
-            found = provided(self._inventory.classes)
-            self._has_changed = self._has_changed or found != self._class_of
-            self._class_of = found
+            class_of = provided(self._inventory.classes)
+            self._has_changed = self._has_changed or class_of != self._class_of
+            self._class_of = class_of
             self._further = further_classes(self._inventory.classes, self._devices)
 
     @property
@@ -60,29 +60,29 @@ class ExtendedClaims:
     def of(self, pod: KubePod) -> ExtendedResources | None:
         """Return the extended resources of a pod that classes provide; None without any."""
         self._read()
-        found = extended_resources(pod.spec, self._class_of, self._devices) if self._class_of else None
-        share = None if found is None else self._share(pod, found)
-        return found if found is None or share is None else replace(found, share=share)
+        extended = extended_resources(pod.spec, self._class_of, self._devices) if self._class_of else None
+        share = None if extended is None else self._share(pod, extended)
+        return extended if extended is None or share is None else replace(extended, share=share)
 
-    def _share(self, pod: KubePod, found: ExtendedResources) -> GpuShare | None:
+    def _share(self, pod: KubePod, extended: ExtendedResources) -> GpuShare | None:
         """Return the share that a pod asks for; None if its devices are whole."""
-        if len(found.classes) != 1 or not is_shared(self._inventory.classes[found.classes[0][1]]):
+        if len(extended.classes) != 1 or not is_shared(self._inventory.classes[extended.classes[0][1]]):
             return None
         annotations, _ = read_one(pod.metadata)
         if not annotations.fraction_milli:
             return None
         return GpuShare(annotations.fraction_milli, annotations.devices or 1)
 
-    def amounts_on(self, node: Node, found: ExtendedResources) -> ShareAmounts:
+    def amounts_on(self, node: Node, extended: ExtendedResources) -> ShareAmounts:
         """Return the amounts of a share on a node; none without a share.
 
         Raises:
             ClaimError: the class can't be used.
         """
-        if found.share is None:
+        if extended.share is None:
             return ()
-        (request,) = found.claim_requests(found.names, self._inventory.classes).requests
-        return share_amounts(found.share, request, self._inventory.pools(node), self._results)
+        (request,) = extended.claim_requests(extended.names, self._inventory.classes).requests
+        return share_amounts(extended.share, request, self._inventory.pools(node), self._results)
 
     def name(self, pod: KubePod) -> str:
         """Return the name of a pod's claim, whether it is made yet or not; empty if the pod needs none."""
@@ -99,11 +99,11 @@ class ExtendedClaims:
 
     def needed_on(self, node: Node, pod: KubePod) -> SpecialClaim | None:
         """Return the claim that a pod needs on a node; None if device plugins have all it asks for."""
-        found = self.of(pod)
-        names = () if found is None else found.claimed_on(node)
-        if found is None or not names:
+        extended = self.of(pod)
+        names = () if extended is None else extended.claimed_on(node)
+        if extended is None or not names:
             return None
         try:
-            return found.special_claim(pod, special_name(pod), names, self.amounts_on(node, found))
+            return extended.special_claim(pod, special_name(pod), names, self.amounts_on(node, extended))
         except ClaimError:
-            return found.special_claim(pod, special_name(pod), names)  # choosing its devices says why
+            return extended.special_claim(pod, special_name(pod), names)  # choosing its devices says why

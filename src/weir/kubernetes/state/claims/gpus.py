@@ -31,7 +31,7 @@ class ClaimGpus:
         """
         self._read_classes()
         pools = self._inventory.pools_of_node(node)
-        parts = (each for each in self._inventory.allocated_to(claims) if holds_part(each[1], pools))
+        parts = (part for part in self._inventory.allocated_to(claims) if holds_part(part[1], pools))
         classes = {class_of(claim, device.request) for claim, device in parts}
         return classes if are_gpus else set(filter(self._counter.counts, classes))
 

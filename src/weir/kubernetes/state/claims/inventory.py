@@ -41,12 +41,12 @@ class ClaimInventory:
         self._pools_of: dict[ClaimKey, set[PoolKey]] = {}  # pools with devices of a claim
         self._pools: dict[str, list[DevicePool]] = {}
 
-    def see_slice(self, name: str, found: ResourceSlice | None) -> None:
+    def see_slice(self, name: str, resource_slice: ResourceSlice | None) -> None:
         """Process a changed slice; None: it was deleted."""
         self._parsed.pop(name, None)
         try:
-            if found is not None:
-                self._parsed[name] = parse_slice(found)
+            if resource_slice is not None:
+                self._parsed[name] = parse_slice(resource_slice)
         finally:
             self._see_tainted(name)
 
@@ -63,25 +63,25 @@ class ClaimInventory:
         if rule is not None:
             self._taint_rules[name] = rule
         if before is None or rule is None or before.spec != rule.spec:
-            self._taint_again(each for each in (before, rule) if each is not None)
+            self._taint_again(changed_rule for changed_rule in (before, rule) if changed_rule is not None)
 
     def _taint_again(self, rules: Iterable[DeviceTaintRule]) -> None:
         """Apply the taints again to devices that these rules may concern."""
         changed = list(rules)
         for name, parsed in self._parsed.items():
-            if any(may_taint(each, parsed) for each in changed):
+            if any(may_taint(rule, parsed) for rule in changed):
                 self._see_tainted(name)
 
-    def see_class(self, name: str, found: DeviceClass | None) -> None:
+    def see_class(self, name: str, device_class: DeviceClass | None) -> None:
         """Process a changed device class; None: it was deleted."""
-        if found is None:
+        if device_class is None:
             self.classes.pop(name, None)
         else:
-            self.classes[name] = found
+            self.classes[name] = device_class
         self.class_changes += 1
         self._changed(None)
-        chosen = [(each, each.spec.device_selector) for each in self._taint_rules.values()]
-        self._taint_again(each for each, by in chosen if by is not None and by.device_class_name == name)
+        chosen = [(rule, rule.spec.device_selector) for rule in self._taint_rules.values()]
+        self._taint_again(rule for rule, by in chosen if by is not None and by.device_class_name == name)
 
     def see_claim(self, key: ClaimKey, claim: ResourceClaim | None) -> None:
         """Process a changed claim; None: it was deleted."""
@@ -145,7 +145,7 @@ class ClaimInventory:
     def names_devices(self, node: str, devices: Iterable[AllocatedDevice]) -> bool:
         """Return True if the slices of a node name these devices now."""
         named = {device.key for pool in self.pools_of_node(node) for device in pool.devices}
-        return all((each.driver, each.pool, each.device) in named for each in devices)
+        return all((device.driver, device.pool, device.device) in named for device in devices)
 
     def allocated_to(self, claims: Iterable[ClaimKey]) -> Iterator[tuple[ResourceClaim, AllocatedDevice]]:
         """Yield the devices that the API server shows as allocated to claims, each with its claim."""
@@ -156,7 +156,11 @@ class ClaimInventory:
     def holders(self, device: AllocatedDevice) -> list[ClaimKey]:
         """Return the claims that hold a device, or a part of it."""
         in_pool = self._by_pool.get((device.driver, device.pool), {})
-        return [key for key, held in in_pool.items() if any(each.device == device.device for each in held)]
+        return [
+            key
+            for key, held in in_pool.items()
+            if any(held_device.device == device.device for held_device in held)
+        ]
 
     def known_pools(self) -> Iterable[Sequence[DevicePool]]:
         """Return the pools of each node that was looked at."""

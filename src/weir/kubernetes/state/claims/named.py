@@ -29,14 +29,14 @@ class NamedClaims:
 
 def claims_of(pod: KubePod) -> list[tuple[str, str]]:
     """Return the claims of a pod: the pod's name of each, and the claim's; empty if it isn't made yet."""
-    made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
-    found = []
-    for each in pod.spec.resource_claims:
-        if each.resource_claim_name:
-            found.append((each.name, each.resource_claim_name))
-        elif each.name not in made or made[each.name]:
-            found.append((each.name, made.get(each.name, "")))
-    return found
+    made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
+    claims = []
+    for pod_claim in pod.spec.resource_claims:
+        if pod_claim.resource_claim_name:
+            claims.append((pod_claim.name, pod_claim.resource_claim_name))
+        elif pod_claim.name not in made or made[pod_claim.name]:
+            claims.append((pod_claim.name, made.get(pod_claim.name, "")))
+    return claims
 
 
 def why_waiting(pod: KubePod, claims: Mapping[ClaimKey, ResourceClaim], special: str) -> str | None:
@@ -63,14 +63,16 @@ def why_waiting(pod: KubePod, claims: Mapping[ClaimKey, ResourceClaim], special:
 
 def _why_unusable(pod: KubePod, claim: ResourceClaim) -> str:
     """Return why a claim can't be allocated for a pod; empty if it can."""
-    is_named = claim.metadata.name in {each.resource_claim_name for each in pod.spec.resource_claims}
-    is_own = any(each.uid == pod.metadata.uid for each in claim.metadata.owner_references)
+    is_named = claim.metadata.name in {
+        pod_claim.resource_claim_name for pod_claim in pod.spec.resource_claims
+    }
+    is_own = any(owner.uid == pod.metadata.uid for owner in claim.metadata.owner_references)
     reserved = claim.status.reserved_for
     if claim.metadata.deletion_timestamp is not None:
         return "is being deleted: create it again when it is gone" if is_named else "is being deleted"
     if not is_own and not is_named:
         return "was made for another pod: delete that claim"
-    if len(reserved) >= CONSUMERS_MOST and all(each.uid != pod.metadata.uid for each in reserved):
+    if len(reserved) >= CONSUMERS_MOST and all(consumer.uid != pod.metadata.uid for consumer in reserved):
         return f"{CONSUMERS_MOST} pods use: name another one"
     return ""
 

@@ -131,21 +131,21 @@ class ResourceClaims:
         """
         if over or not (pod.spec.resource_claims or self.extended.name(pod)):
             return NO_CLAIMS
-        found = self._started.get(key)
-        if found is not None and found.is_guess and bound:
+        constraints = self._started.get(key)
+        if constraints is not None and constraints.is_guess and bound:
             del self._started[key]  # resolve again with the slices published since
-            found = None
-        if found is None:
-            found = self._last[key] = self._constraints(key, pod, bound=bound)
-        return found
+            constraints = None
+        if constraints is None:
+            constraints = self._last[key] = self._constraints(key, pod, bound=bound)
+        return constraints
 
     def beside(self, key: str) -> set[str]:
         """Return the other pods whose claims share a device with this pod's claims."""
-        found: set[str] = set()
+        others: set[str] = set()
         for _, device in self.inventory.allocated_to(self._users.claims(key)):
             for holder in self.inventory.holders(device):
-                found.update(self._users.of(holder))
-        return found - {key}
+                others.update(self._users.of(holder))
+        return others - {key}
 
     def shared_gpu_classes(self, key: str, node: str) -> set[str]:
         """Return the device classes of the GPUs of which the claims of a pod hold parts."""
@@ -176,7 +176,7 @@ class ResourceClaims:
                 return ClaimConstraints(needs=(UNREAD_NEED,), is_guess=True)
             if waits:
                 return ClaimConstraints(rules, waits)
-        counted = [each for _, each in named.counted]
+        counted = [claim for _, claim in named.counted]
         is_claimed = self.extended.is_claimed(pod)
         try:
             gpus, by_class = self.gpus.of_pod(counted, extended, is_plugged=bound and not is_claimed)
@@ -208,26 +208,26 @@ class ResourceClaims:
 
     def _named_claims(self, key: str, pod: KubePod, *, bound: bool) -> NamedClaims:
         """Read the claims that a pod names."""
-        found, counts = NamedClaims(), self._users.counted(key)
+        named, counts = NamedClaims(), self._users.counted(key)
         for label, name in claims_of(pod):
             claim = self.inventory.claims.get((pod.metadata.namespace, name))
             if claim is None:
-                found.is_unread = True
+                named.is_unread = True
                 continue
             if not bound:
-                found.rules += reach(claim)
+                named.rules += reach(claim)
             if (pod.metadata.namespace, name) not in counts:
                 continue
             try:
                 counted = label, parse_claim(claim, self.inventory.classes)
             except ClaimError as error:
-                found.is_unread = True
-                found.error = found.error or f"its resource claim {name} can't be allocated: {error}"
+                named.is_unread = True
+                named.error = named.error or f"its resource claim {name} can't be allocated: {error}"
                 continue
-            found.counted.append(counted)
+            named.counted.append(counted)
             if bound or claim.status.allocation is None:
-                found.missing.append(counted)
-        return found
+                named.missing.append(counted)
+        return named
 
     def _waits(self, pod: KubePod) -> str | None:
         """Return why a pod's claims can't be allocated yet; None if they can."""
@@ -240,26 +240,26 @@ class ResourceClaims:
         inventory = self.inventory
         if not inventory.other_devices and not inventory.all_other:
             return []
-        found = [name for name in nodes() if inventory.all_other or name in inventory.other_devices]
+        node_names = [name for name in nodes() if inventory.all_other or name in inventory.other_devices]
         inventory.all_other = False
         inventory.other_devices.clear()
         self.sets.forget_copies()
         self.stale.update(self._users)
-        return found
+        return node_names
 
-    def take_changed(self, nodes: Callable[[], Iterable[str]], more: Collection[str]) -> list[str]:
-        """Return the nodes among these, and those of `more`, whose copies of claims may be others now."""
+    def take_changed(self, nodes: Callable[[], Iterable[str]], further: Collection[str]) -> list[str]:
+        """Return the nodes among these, and those of `further`, whose copies of claims may be others now."""
         inventory = self.inventory
         everything, added = inventory.all_changed, self.sets.take_added()
-        changed = {*inventory.changed_nodes, *more}
+        changed = {*inventory.changed_nodes, *further}
         if not everything and not changed and not added:
             return []
         self.sets.count_again(None if everything else inventory.changed_nodes)
         everything = everything or added
-        found = [name for name in nodes() if everything or name in changed]
+        node_names = [name for name in nodes() if everything or name in changed]
         inventory.all_changed = False
         inventory.changed_nodes.clear()
-        return found
+        return node_names
 
     # Devices for a start
 
@@ -289,34 +289,36 @@ class ResourceClaims:
         split = self._split(pod, node, special)
         if isinstance(split, str):
             return split
-        found, missing = split
+        allocations, missing = split
         if missing:
             pools = self.inventory.pools(node)
             chosen = choose_devices(missing, pools, self.inventory.usage(pools), self.results)
             if isinstance(chosen, ClaimRefusal):
                 why = f"can't be allocated on {node.name}: {chosen.sentence}"
                 return f"its resource claim {chosen.claim} {why}"
-            for each in new_allocations(missing, chosen, node.name, special):
-                meta = each.claim.metadata
-                is_made = each.special is not None
-                self.inventory.assume((meta.namespace, meta.name), each.devices, is_made=is_made)
-                found.append(each)
-        self._chosen[key] = node.name, found
+            for allocation in new_allocations(missing, chosen, node.name, special):
+                meta = allocation.claim.metadata
+                is_made = allocation.special is not None
+                self.inventory.assume((meta.namespace, meta.name), allocation.devices, is_made=is_made)
+                allocations.append(allocation)
+        self._chosen[key] = node.name, allocations
         self._idle_since_s.pop(key, None)
         self._users.start(key)
         self._started[key] = self._last.get(key, NO_CLAIMS)
-        return found
+        return allocations
 
     def _is_settled(self, key: str) -> bool:
         """Return True if the API server shows the outcome of each claim of a refused binding."""
-        chosen = [each for each in self._chosen[key][1] if each.body is not None]
-        return bool(chosen) and all(map(self.inventory.is_settled, (each.claim for each in chosen)))
+        chosen = [allocation for allocation in self._chosen[key][1] if allocation.body is not None]
+        return bool(chosen) and all(
+            map(self.inventory.is_settled, (allocation.claim for allocation in chosen))
+        )
 
     def _split(
         self, pod: KubePod, node: Node, special: SpecialClaim | None
     ) -> tuple[list[NewAllocation], list[ClaimRequests]] | str:
         """Return the claims of a pod that have devices, and those that need some, or why it can't start."""
-        found: list[NewAllocation] = []
+        allocations: list[NewAllocation] = []
         missing: list[ClaimRequests] = []
         for name in dict.fromkeys(name for _, name in claims_of(pod)):
             key = pod.metadata.namespace, name
@@ -331,20 +333,20 @@ class ResourceClaims:
             elif not reaches(node, claim):
                 return f"its resource claim {name} has devices that {node.name} doesn't reach"
             else:
-                found.append(NewAllocation(claim))
+                allocations.append(NewAllocation(claim))
         made = self.extended.seen(pod)
         if made is not None and made.status.allocation is not None:
             if special is None or not special.requests(made.spec) or not reaches(node, made):
                 return (
                     f"its resource claim {made.metadata.name} has devices for another node than {node.name}"
                 )
-            found.append(NewAllocation(made, special=special))
+            allocations.append(NewAllocation(made, special=special))
         elif special is not None:
             try:
                 missing.append(parse_claim(special.claim(made), self.inventory.classes))
             except ClaimError as error:
                 return f"its extended resources can't be allocated: {error}"
-        return found, missing
+        return allocations, missing
 
     def refused(self, key: str, now_s: float, *, is_settled: bool) -> None:
         """Record that a pod wasn't bound: its devices are free, at once if no write is on its way.
@@ -356,7 +358,7 @@ class ResourceClaims:
         self._users.refuse(key)
         self.stale.add(key)
         self._doubted[key] = now_s + CLAIM_DOUBT_S
-        if is_settled or all(each.body is None for each in self._chosen[key][1]):
+        if is_settled or all(allocation.body is None for allocation in self._chosen[key][1]):
             self.forget_doubts(key)
 
     def expire(self, now_s: float) -> None:
@@ -376,7 +378,7 @@ class ResourceClaims:
 
         An allocation of a Weir that was stopped before the binding ties a pod to its node, which may be gone.
         """
-        found: dict[ClaimKey, ResourceClaim] = {}
+        idle: dict[ClaimKey, ResourceClaim] = {}
         for pod in [pod for pod, since_s in self._idle_since_s.items() if since_s + IDLE_S <= self._now_s]:
             self._idle_since_s[pod] = self._now_s
             for key in self._users.claims(pod):
@@ -386,14 +388,14 @@ class ResourceClaims:
                 if claim is None or claim.status.allocation is None or runs:
                     continue
                 pending = {self._uids.get(user, "") for user in users}
-                if all(each.uid in pending for each in claim.status.reserved_for):
-                    found[key] = claim
-        return list(found.values())
+                if all(consumer.uid in pending for consumer in claim.status.reserved_for):
+                    idle[key] = claim
+        return list(idle.values())
 
     def forget_doubts(self, key: str) -> None:
         """Forget the devices that were chosen for a pod whose binding was refused."""
         self._doubted.pop(key, None)
         _, chosen = self._chosen.pop(key, ("", ()))
-        for each in chosen:
-            meta = each.claim.metadata
-            self.inventory.refused((meta.namespace, meta.name), each.devices)
+        for allocation in chosen:
+            meta = allocation.claim.metadata
+            self.inventory.refused((meta.namespace, meta.name), allocation.devices)

@@ -59,11 +59,11 @@ class ClaimSet:
         if self.extended is None or not names:
             return self.claims
         amounts = amounts_on(node, self.extended)
-        found = self.variants.get((names, amounts))
-        if found is None:
+        variant = self.variants.get((names, amounts))
+        if variant is None:
             claim = self.extended.claim_requests(names, classes, amounts)
-            found = self.variants[names, amounts] = [*self.claims, claim]
-        return found
+            variant = self.variants[names, amounts] = [*self.claims, claim]
+        return variant
 
 
 class ClaimSets:
@@ -115,20 +115,20 @@ class ClaimSets:
             named.append((", ".join((*share, *extended.names)), whole))
         specs = msgspec.json.encode(
             [
-                (label, each.claim.spec.devices.requests, each.claim.spec.devices.constraints)
-                for label, each in named
+                (label, claim.claim.spec.devices.requests, claim.claim.spec.devices.constraints)
+                for label, claim in named
             ]
         )
         resource = f"{CLAIMS_PREFIX}{_described(named)} #{sha256(specs).hexdigest()[:8]}"
         if self._set_of.get(key) != resource:
             self.leave(key)
-        found = self._sets.get(resource)
-        if found is None:
-            found = self._sets[resource] = ClaimSet(resource, [])
+        claim_set = self._sets.get(resource)
+        if claim_set is None:
+            claim_set = self._sets[resource] = ClaimSet(resource, [])
             self._added = True
-        found.claims, found.extended = [each for _, each in counted], extended
-        found.variants.clear()
-        found.pods.add(key)
+        claim_set.claims, claim_set.extended = [claim for _, claim in counted], extended
+        claim_set.variants.clear()
+        claim_set.pods.add(key)
         self._set_of[key] = resource
         return resource
 
@@ -146,18 +146,26 @@ class ClaimSets:
         A set that is new is counted alone: the others stay as they are until the node changes.
         """
         pools = self._inventory.pools(node)
-        sets = self._sets.values() if pools else [each for each in self._sets.values() if each.extended]
+        sets = (
+            self._sets.values()
+            if pools
+            else [claim_set for claim_set in self._sets.values() if claim_set.extended]
+        )
         if not sets:
             return {}
         before = self._on_node.get(node.name, {})
-        missing = [each for each in sets if each.resource not in before]
+        missing = [claim_set for claim_set in sets if claim_set.resource not in before]
         counted: dict[str, int] = {}
         if missing:
             usage = self._inventory.usage(pools)
-            counted = {each.resource: self._fitting(each, node, pools, usage) for each in missing}
+            counted = {
+                claim_set.resource: self._fitting(claim_set, node, pools, usage) for claim_set in missing
+            }
         copies = {
-            each.resource: before[each.resource] if each.resource in before else counted[each.resource]
-            for each in sets
+            claim_set.resource: before[claim_set.resource]
+            if claim_set.resource in before
+            else counted[claim_set.resource]
+            for claim_set in sets
         }
         self._on_node[node.name] = copies
         return {**copies, **_provided_amounts(sets, node), **self._tainted(sets, copies, node, pools)}
@@ -173,16 +181,16 @@ class ClaimSets:
             for device in pool.devices
             if device.taints and device.key not in usage.exclusive
         ]
-        found = {}
-        for each in sets if devices else ():
-            if copies[each.resource]:
+        tainted = {}
+        for claim_set in sets if devices else ():
+            if copies[claim_set.resource]:
                 continue
             with suppress(ClaimError):
-                wanted = _wanted(each.claims_on(node, self._inventory.classes, self._amounts_on))
+                wanted = _wanted(claim_set.claims_on(node, self._inventory.classes, self._amounts_on))
                 count = sum(any(self._keeps(device, one) for one in wanted) for device in devices)
                 if count:
-                    found[f"{TAINTED_PREFIX}{each.resource.removeprefix(CLAIMS_PREFIX)}"] = count
-        return found
+                    tainted[f"{TAINTED_PREFIX}{claim_set.resource.removeprefix(CLAIMS_PREFIX)}"] = count
+        return tainted
 
     def _keeps(self, device: PoolDevice, wanted: ExactDevices) -> bool:
         """Return True if a device matches a request that doesn't tolerate its taints."""
@@ -217,16 +225,16 @@ class ClaimSets:
         meter: StepMeter,
     ) -> int:
         held = ClaimedDeviceUsage(
-            set(usage.exclusive), {key: dict(each) for key, each in usage.shared.items()}
+            set(usage.exclusive), {key: dict(consumed) for key, consumed in usage.shared.items()}
         )
         for copies in range(COPIES_MOST):
             chosen = allocate(claims, pools, held, self._results, meter=meter)
             if isinstance(chosen, ClaimRefusal):
                 return copies
-            for each in new_allocations(claims, chosen, ""):
-                for device in each.devices:
+            for allocation in new_allocations(claims, chosen, ""):
+                for device in allocation.devices:
                     held.add(device)
-            if not any(not each.devices.admin for each in chosen):
+            if not any(not pick.devices.admin for pick in chosen):
                 return COPIES_MOST  # admin access uses no device up
             if meter.steps > STEPS_MOST:
                 return copies + 1  # a lower bound: the rest is counted after this allocation
@@ -237,10 +245,10 @@ def _provided_amounts(sets: Iterable[ClaimSet], node: Node) -> dict[str, int]:
     """Return the resources that nodes count in amounts and that are claimed on this one."""
     return {
         name: PLENTY
-        for each in sets
-        if each.extended is not None and each.extended.amounts
-        for name in each.extended.claimed_on(node)
-        if name in each.extended.amounts
+        for claim_set in sets
+        if claim_set.extended is not None and claim_set.extended.amounts
+        for name in claim_set.extended.claimed_on(node)
+        if name in claim_set.extended.amounts
     }
 
 
@@ -249,7 +257,9 @@ def _described(counted: Sequence[tuple[str, ClaimRequests]]) -> str:
     parts = []
     for label, claim in counted:
         wishes = [
-            " or ".join(f"{each.count or 'all'} of {each.describe()}" for each in alternatives)
+            " or ".join(
+                f"{alternative.count or 'all'} of {alternative.describe()}" for alternative in alternatives
+            )
             for alternatives in claim.requests
         ]
         parts.append(f"{label} ({'; '.join(wishes)})")
@@ -265,14 +275,14 @@ def _likeness(
 ) -> tuple[object, ...]:
     """Return a value that is equal for nodes whose devices are alike for these claims, and in equal use."""
     wanted = _wanted(claims)
-    named = sorted({each.attribute for claim in claims for each in claim.constraints()})
+    named = sorted({constraint.attribute for claim in claims for constraint in claim.constraints()})
     return tuple(
         (
             pool.problem,
             tuple(sorted((pool.counters or {}).items())),
             tuple(
                 (
-                    tuple(_verdict(results, each, device) for each in wanted),
+                    tuple(_verdict(results, alternative, device) for alternative in wanted),
                     tuple(device.attribute(name) for name in named),
                     tuple(device.capacity.items()),
                     device.shareable,
@@ -293,7 +303,9 @@ def _likeness(
 
 def _wanted(claims: Iterable[ClaimRequests]) -> list[ExactDevices]:
     """Return the alternatives of all requests."""
-    return [each for claim in claims for alternatives in claim.requests for each in alternatives]
+    return [
+        alternative for claim in claims for alternatives in claim.requests for alternative in alternatives
+    ]
 
 
 def _verdict(results: SelectorResults, devices: ExactDevices, device: PoolDevice) -> bool | str:

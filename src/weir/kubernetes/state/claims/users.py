@@ -111,9 +111,9 @@ class ClaimUsers:
 
     def counted(self, key: str) -> Counted:
         """Return the claims charged to a pod."""
-        found = frozenset(each for each in self.claims(key) if key in self._counting.get(each, ()))
-        self._read[key] = found
-        return found
+        counted = frozenset(claim for claim in self.claims(key) if key in self._counting.get(claim, ()))
+        self._read[key] = counted
+        return counted
 
     def why_blocked(self, key: str, namespace: str, names: Iterable[str]) -> str:
         """Return why a pod can't be the first to start with these claims; empty if it can.
@@ -123,10 +123,14 @@ class ClaimUsers:
         for name in names:
             counting = self._counting.get((namespace, name), frozenset())
             if counting and key not in counting and not any(map(self.has_place, counting)):
-                there = {each: self._users[each].owner for each in counting if each in self._users}
+                owners = {
+                    pod_key: self._users[pod_key].owner for pod_key in counting if pod_key in self._users
+                }
                 owner = self._users[key].owner
                 # Since the last call, all of them may be gone or have another owner
-                first = min((each for each in there if there[each] == owner), default=min(counting))
+                first = min(
+                    (pod_key for pod_key in owners if owners[pod_key] == owner), default=min(counting)
+                )
                 return f"its resource claim {name} counts for the pod {first}, which has no node yet"
         return ""
 

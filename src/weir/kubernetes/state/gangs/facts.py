@@ -108,7 +108,7 @@ def _with_starts_of_pods(gang: Gang) -> WorkloadProgress:
 
 def _is_concluded(gang: Gang) -> bool:
     """Return True if control has nothing to do with it any more."""
-    if any(each.holds for each in gang.pods()):
+    if any(pod.holds for pod in gang.pods()):
         return gang.newer
     return gang.newer or gang.project is None or gang.is_over() is not None
 

@@ -195,7 +195,7 @@ class Gang:
 
     def choose_head(self) -> None:
         """Take the fields of the workload from its youngest pod, whichever was heard of last."""
-        youngest = max(self.pods(), key=lambda each: (each.created_s, each.key), default=None)
+        youngest = max(self.pods(), key=lambda pod: (pod.created_s, pod.key), default=None)
         if youngest is not None and youngest.info is not None:
             self.head = youngest.info
             if self.head.gang == self.key:
@@ -210,26 +210,28 @@ class Gang:
 
     def join(self, tracked: TrackedPod, info: PodInfo) -> None:
         """Add a pod."""
-        for at, group in enumerate(self.groups):  # noqa: B007 - the place it was found at counts
+        for group_index, group in enumerate(self.groups):  # noqa: B007 - the place it was found at counts
             if group.role == info.derived.role and group.request == info.request:
                 break
         else:
-            at = self._new_group(info)
-        slots = self.groups[at].slots
-        index = next((index for index, each in enumerate(slots) if each is None), len(slots))
+            group_index = self._new_group(info)
+        slots = self.groups[group_index].slots
+        index = next((index for index, slot in enumerate(slots) if slot is None), len(slots))
         if index == len(slots):
             slots.append(None)
         slots[index] = tracked
-        tracked.gang, tracked.group, tracked.index = self, at, index
+        tracked.gang, tracked.group, tracked.index = self, group_index, index
         self.count += 1
 
     def _new_group(self, info: PodInfo) -> int:
         role, request = info.derived.role, info.request
-        empty = [at for at, group in enumerate(self.groups) if group.is_empty]
+        empty = [group_index for group_index, group in enumerate(self.groups) if group.is_empty]
         if empty:
-            at = next((at for at in empty if self.groups[at].role == role), empty[0])
-            self.groups[at].role, self.groups[at].request = role, request
-            return at
+            group_index = next(
+                (group_index for group_index in empty if self.groups[group_index].role == role), empty[0]
+            )
+            self.groups[group_index].role, self.groups[group_index].request = role, request
+            return group_index
         self.groups.append(PodGroupSlots(role, request))
         return len(self.groups) - 1
 
@@ -259,14 +261,14 @@ class Gang:
         """Keep the pods of a group whose requests all changed together in their slots."""
         for group in self.groups:
             pod_request = {
-                (each.info.derived.role, each.info.request)
-                for each in group.slots
-                if each is not None and each.info is not None
+                (pod.info.derived.role, pod.info.request)
+                for pod in group.slots
+                if pod is not None and pod.info is not None
             }
             if len(pod_request) == 1:
                 ((role, request),) = pod_request
-                others = (each for each in self.groups if each is not group)
-                if not any(each.role == role and each.request == request for each in others):
+                others = (other for other in self.groups if other is not group)
+                if not any(other.role == role and other.request == request for other in others):
                     group.role, group.request = role, request
 
     # State of the whole gang
@@ -319,7 +321,7 @@ class Gang:
             return False
         if self.foreseen and self.is_over() is None:
             return True
-        return self.count > 0 and (self.is_over() is None or any(each.holds for each in self.pods()))
+        return self.count > 0 and (self.is_over() is None or any(pod.holds for pod in self.pods()))
 
     def next_start(self) -> int:
         """Return an unused start number."""

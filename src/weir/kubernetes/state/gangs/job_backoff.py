@@ -51,6 +51,6 @@ class JobBackoff:
         until_s = self.until_s(body, pods)
         if until_s is None:
             return ""
-        at = datetime.fromtimestamp(until_s, UTC).strftime("%H:%M:%S")
-        what = "an eviction" if self.stopped else "a failed pod"
-        return f"The Job controller pauses after {what}, until about {at} UTC."
+        ends_at = datetime.fromtimestamp(until_s, UTC).strftime("%H:%M:%S")
+        cause = "an eviction" if self.stopped else "a failed pod"
+        return f"The Job controller pauses after {cause}, until about {ends_at} UTC."

@@ -17,9 +17,9 @@ class ReportedTimes(NamedTuple):
 NO_REPORT = ReportedTimes()
 
 
-def reported_times(thing: WorkloadObject | None, owner: str) -> ReportedTimes:
+def reported_times(workload_object: WorkloadObject | None, owner: str) -> ReportedTimes:
     """Return the times that a workload's object states, if the object is of this owner."""
-    if thing is None or thing.spec.owner.uid != owner:
+    if workload_object is None or workload_object.spec.owner.uid != owner:
         return NO_REPORT
-    report = thing.report
+    report = workload_object.report
     return ReportedTimes(at_s(report.checkpointed_at) or 0.0, at_s(report.busy_until) or 0.0, report.busy_why)

@@ -55,10 +55,14 @@ def owner_state(
     else:
         under = list(_descendants(key.uid, below))
         if wants.gang != BY_OWNER:
-            under = [each for each in under if each["metadata"].get("labels", {}).get(wants.gang) == key.gang]
+            under = [
+                descendant
+                for descendant in under
+                if descendant["metadata"].get("labels", {}).get(wants.gang) == key.gang
+            ]
             if not under and wants.over is None:
                 return None
-        comes = any(_makes_pods(kinds.wants(each)) for each in under)
+        comes = any(_makes_pods(kinds.wants(descendant)) for descendant in under)
     return OwnerState(True, wants.over, wants.over_s, wants.suspension, wants.restarts, comes)
 
 
@@ -68,15 +72,15 @@ def _makes_pods(wants: OwnerTemplate | None) -> bool:
 
 def _descendants(uid: str, below: Callable[[str], Iterable[Body]]) -> list[Body]:
     """Return the objects under an owner, level by level."""
-    found: list[Body] = []
+    descendants: list[Body] = []
     level = [uid]
     for _ in range(_DEPTH_MAX):
-        bodies = [body for each in level for body in below(each)]
+        bodies = [body for parent_uid in level for body in below(parent_uid)]
         if not bodies:
             break
-        found += bodies
+        descendants += bodies
         level = [str(body["metadata"].get("uid", "")) for body in bodies]
-    return found
+    return descendants
 
 
 def maker_of(gang: Gang) -> GangKey:

@@ -38,8 +38,8 @@ def workload_of(gang: Gang, is_node: Container[str]) -> Workload:
         project=gang.project or "",
         user=annotations.user or "",
         groups=tuple(
-            PodGroup(_group_name(gang, at), group.request, count, least)
-            for at, (group, count, least) in enumerate(zip(gang.groups, counts, minima, strict=True))
+            PodGroup(_group_name(gang, group_index), group.request, count, least)
+            for group_index, (group, count, least) in enumerate(zip(gang.groups, counts, minima, strict=True))
         ),
         min_pods=min_pods,
         submitted_s=head.submitted_s,
@@ -49,7 +49,7 @@ def workload_of(gang: Gang, is_node: Container[str]) -> Workload:
         overrun=gang.overrun and gang.self_bound,
         protected=gang.protected and not (gang.overrun or gang.lapsed),
         lapsed=gang.lapsed and not gang.overrun,
-        max_runtime_s=min((each for each in limits if each), default=None),
+        max_runtime_s=min((limit for limit in limits if limit), default=None),
         idle_limit_s=annotations.idle_limit_s,
         topology=gang.topology,
         restart_s=gang.restart_s,
@@ -63,7 +63,7 @@ def workload_of(gang: Gang, is_node: Container[str]) -> Workload:
 def _longest_grace_s(gang: Gang) -> float | None:
     """Return the longest grace period of the pods of a workload; None if none states one."""
     stated = (tracked.info.pod_request.grace_s for tracked in gang.pods() if tracked.info is not None)
-    return max((each for each in stated if each is not None), default=None)
+    return max((grace_s for grace_s in stated if grace_s is not None), default=None)
 
 
 def wants_more(gang: Gang) -> bool:
@@ -101,10 +101,10 @@ def _runs_on(tracked: TrackedPod, is_node: Container[str]) -> bool:
     return _stays(tracked) and tracked.node in is_node
 
 
-def _group_name(gang: Gang, at: int) -> str:
+def _group_name(gang: Gang, group_index: int) -> str:
     """Return the role of a group, and a number where several groups have it."""
-    role = gang.groups[at].role or "pods"
-    alike = sum(1 for group in gang.groups[:at] if (group.role or "pods") == role)
+    role = gang.groups[group_index].role or "pods"
+    alike = sum(1 for group in gang.groups[:group_index] if (group.role or "pods") == role)
     return f"{role}-{alike + 1}" if alike else role
 
 
@@ -139,20 +139,20 @@ def _minima(
 
     def grow(ats: Sequence[int], most: int) -> None:
         for rank in (1, 2, None):
-            for at in ats:
-                there = counts[at] if rank is None else sum(available[at][:rank])
-                more = max(0, min(most, there - minima[at]))
-                minima[at] += more
-                most -= more
+            for group_index in ats:
+                existing = counts[group_index] if rank is None else sum(available[group_index][:rank])
+                growth = max(0, min(most, existing - minima[group_index]))
+                minima[group_index] += growth
+                most -= growth
 
     roles: dict[str, list[int]] = {}
-    for at, group in enumerate(gang.groups):
-        roles.setdefault(group.role, []).append(at)
+    for group_index, group in enumerate(gang.groups):
+        roles.setdefault(group.role, []).append(group_index)
     for ats in roles.values():
-        ats.sort(key=lambda at: -_youngest_s(gang.groups[at]))
+        ats.sort(key=lambda group_index: -_youngest_s(gang.groups[group_index]))
     for role, ats in roles.items():
         grow(ats, by_role.get(role, 0))
-    grow([at for ats in roles.values() for at in ats], min_pods - sum(minima))
+    grow([group_index for ats in roles.values() for group_index in ats], min_pods - sum(minima))
     return minima
 
 
@@ -172,8 +172,8 @@ def absent_pods(gang: Gang, is_node: Container[str]) -> frozenset[PodKey]:
     name = gang.name
     over = gang.is_over() is not None
     return frozenset(
-        PodKey(name, at, index)
-        for at, group in enumerate(gang.groups)
+        PodKey(name, group_index, index)
+        for group_index, group in enumerate(gang.groups)
         for index in range(max(1, len(group.slots)))
         if index >= len(group.slots)
         or (tracked := group.slots[index]) is None
@@ -181,15 +181,15 @@ def absent_pods(gang: Gang, is_node: Container[str]) -> frozenset[PodKey]:
     )
 
 
-def counted_pods(there: Mapping[str, int], minima: Mapping[str, int], min_pods: int) -> int:
+def counted_pods(existing: Mapping[str, int], minima: Mapping[str, int], min_pods: int) -> int:
     """Return how many pods, given by role, count for the minimum of a gang.
 
     No role stands in for another. Pods of a role that the gang doesn't know stand in for any.
     """
-    known = sum(count for role, count in there.items() if role in minima)
-    by_role = sum(min(there.get(role, 0), least) for role, least in minima.items())
-    elastic = min(known - by_role, max(0, min_pods - sum(minima.values())))
-    return by_role + elastic + sum(there.values()) - known
+    with_minimum = sum(count for role, count in existing.items() if role in minima)
+    by_role = sum(min(existing.get(role, 0), least) for role, least in minima.items())
+    elastic = min(with_minimum - by_role, max(0, min_pods - sum(minima.values())))
+    return by_role + elastic + sum(existing.values()) - with_minimum
 
 
 def closed_gate(gang: Gang, absent: Collection[PodKey] = ()) -> str | None:
@@ -204,8 +204,8 @@ def closed_gate(gang: Gang, absent: Collection[PodKey] = ()) -> str | None:
     if gang.refusal:
         return gang.refusal  # its running pods continue
     ready, lacking = Counter[str](), Counter(pod.group for pod in absent)
-    for at, group in enumerate(gang.groups):
-        ready[group.role] += max(1, len(group.slots)) - lacking[at]
+    for group_index, group in enumerate(gang.groups):
+        ready[group.role] += max(1, len(group.slots)) - lacking[group_index]
     minimum = minimum_of(gang, gang.head)
     if counted_pods(ready, gang.members.left_of(minimum).minima, gang.needed) >= gang.needed:
         return None
@@ -242,18 +242,18 @@ def _shortage(gang: Gang, ready: Counter[str], minima: Mapping[str, int]) -> str
     if gang.members.next_pending is not None:
         name, scheduler = gang.members.next_pending
         return f"{placed_text}; {name}: It waits for the scheduler {scheduler}."
-    there = counted_pods(pods_by_role(gang), minima, gang.whole) + gang.members.pending
-    if there >= gang.whole:
+    existing = counted_pods(pods_by_role(gang), minima, gang.whole) + gang.members.pending
+    if existing >= gang.whole:
         return "Another scheduler has placed its pods."
-    awaits = f" {gang.awaits}" if gang.awaits and not there else ""
-    return f"{there} of {gang.whole} pods {'exists' if there == 1 else 'exist'}.{awaits}"
+    awaits = f" {gang.awaits}" if gang.awaits and not existing else ""
+    return f"{existing} of {gang.whole} pods {'exists' if existing == 1 else 'exist'}.{awaits}"
 
 
 def pods_by_role(gang: Gang) -> Counter[str]:
     """Return the pods of a gang that are there or that other schedulers have placed, by role."""
-    there = Counter(group.role for group in gang.groups for tracked in group.slots if tracked is not None)
-    there.update(gang.members.placed)
-    return there
+    counts = Counter(group.role for group in gang.groups for tracked in group.slots if tracked is not None)
+    counts.update(gang.members.placed)
+    return counts
 
 
 def first_waiting(gang: Gang) -> TrackedPod | None:
@@ -261,5 +261,5 @@ def first_waiting(gang: Gang) -> TrackedPod | None:
 
     The answer is None if all are ready.
     """
-    waiting = (each for each in gang.pods() if not each.holds and each.wait)
-    return min(waiting, key=lambda each: (each.deleting, each.created_s, each.name), default=None)
+    waiting = (pod for pod in gang.pods() if not pod.holds and pod.wait)
+    return min(waiting, key=lambda pod: (pod.deleting, pod.created_s, pod.name), default=None)

@@ -28,7 +28,7 @@ class ClaimedNodes:
 
     def set_pods(self, name: str, pods: Iterable[PodUsage]) -> None:
         """Process the pods of Weir's on a node: its driver may be away, but their GPUs are there."""
-        held = (max(each.devices) + 1 for each in pods if each.devices and claim_needs(each.request))
+        held = (max(usage.devices) + 1 for usage in pods if usage.devices and claim_needs(usage.request))
         self._held[name] = max(held, default=0)
         self._tidy(name)
 
@@ -46,8 +46,8 @@ class ClaimedNodes:
     def set_copies(self, name: str, copies: Mapping[str, int], pods: Iterable[PodUsage]) -> bool:
         """Set the copies of claims that fit on a node; return True if that changed."""
         capacity = dict(copies)
-        for each in pods:
-            for resource, amount in claim_needs(each.request):
+        for usage in pods:
+            for resource, amount in claim_needs(usage.request):
                 capacity[resource] = capacity.get(resource, 0) + amount
         before = self._copies.get(name, {})
         if capacity:

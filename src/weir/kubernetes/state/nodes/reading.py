@@ -94,5 +94,7 @@ def differ(node: Node, other: Node) -> bool:
     """Return True if two states of a node differ in its labels or in the resources that it has any of."""
     if node.labels != other.labels:
         return True
-    first, second = ({name for name, amount in each.capacity.items() if amount} for each in (node, other))
+    first, second = (
+        {name for name, amount in compared.capacity.items() if amount} for compared in (node, other)
+    )
     return first != second

@@ -23,9 +23,9 @@ def shared_node_of(node: KubeNode) -> SharedNode | None:
     """Return the part of a node that is about shares; None if it has neither the label nor the taint."""
     label = node.metadata.labels.get(GPU_SHARING)
     set_aside, by_policy = label in (SET_ASIDE, BY_POLICY), label == BY_POLICY
-    taints = [each for each in node.spec.taints if each.key != GPU_SHARING]
+    taints = [taint for taint in node.spec.taints if taint.key != GPU_SHARING]
     tainted = any(
-        each.key == GPU_SHARING and each.effect == SHARING_TAINT.effect for each in node.spec.taints
+        taint.key == GPU_SHARING and taint.effect == SHARING_TAINT.effect for taint in node.spec.taints
     )
     if not set_aside and len(taints) == len(node.spec.taints):
         return None
@@ -33,14 +33,14 @@ def shared_node_of(node: KubeNode) -> SharedNode | None:
         {
             key: value
             for key, value in (
-                ("key", each.key),
-                ("value", each.value),
-                ("effect", each.effect),
-                ("timeAdded", each.time_added),
+                ("key", taint.key),
+                ("value", taint.value),
+                ("effect", taint.effect),
+                ("timeAdded", taint.time_added),
             )
             if value
         }
-        for each in taints
+        for taint in taints
     )
     return SharedNode(set_aside, by_policy, tainted, others, node.metadata.resource_version)
 
@@ -54,7 +54,7 @@ def taints_with(shared: SharedNode, *, taint: bool) -> list[Mapping[str, str]]:
 def as_shared(node: Node, state: str) -> Node:
     """Return a node with its state as the value of the label, and the taint as long as it has a state."""
     labels = {key: value for key, value in node.labels.items() if key != GPU_SHARING}
-    taints = tuple(each for each in node.taints if each.key != GPU_SHARING)
+    taints = tuple(taint for taint in node.taints if taint.key != GPU_SHARING)
     if state:
         return replace(node, labels={**labels, GPU_SHARING: state}, taints=(*taints, SHARING_TAINT))
     return replace(node, labels=labels, taints=taints)

@@ -116,43 +116,43 @@ class NodeStates:
 
     def foreign(self, pod: str, usage: ForeignUsage | None) -> None:
         """Process the usage of a foreign pod; None: it has ended."""
-        at = self._where.get(pod)
-        before = None if at is None else self._sites[at].foreign.get(pod)
+        node = self._where.get(pod)
+        before = None if node is None else self._sites[node].foreign.get(pod)
         if before == usage:
             return
-        if at is not None:
-            self._leave(pod, at)
+        if node is not None:
+            self._leave(pod, node)
         if usage is not None:
             self._site(usage.node).foreign[pod] = usage
             self._where[pod] = usage.node
 
     def remark(self, pod: str, marks: tuple[str, ...], attached: Amounts) -> None:
         """Process the label sets and volumes of a foreign pod."""
-        at = self._where.get(pod)
-        usage = None if at is None else self._sites[at].foreign.get(pod)
-        if at is not None and usage is not None and (usage.marks, usage.attached) != (marks, attached):
-            self._site(at).foreign[pod] = replace(usage, marks=marks, attached=attached)
+        node = self._where.get(pod)
+        usage = None if node is None else self._sites[node].foreign.get(pod)
+        if node is not None and usage is not None and (usage.marks, usage.attached) != (marks, attached):
+            self._site(node).foreign[pod] = replace(usage, marks=marks, attached=attached)
 
     def limit(self, name: str, limits: dict[str, int]) -> None:
         """Process a node's limits of volumes by driver, as resources."""
         if limits or name in self._sites:
             self._site(name).limits = limits
 
-    def ours(self, pod: str, ours: PodUsage | None) -> None:
+    def ours(self, pod: str, usage: PodUsage | None) -> None:
         """Process the usage of a pod of Weir's; None: it is gone."""
-        at = self._where.get(pod)
-        if at is not None:
-            if ours is not None and self._sites[at].ours.get(pod) == ours:
+        node = self._where.get(pod)
+        if node is not None:
+            if usage is not None and self._sites[node].ours.get(pod) == usage:
                 return
-            self._leave(pod, at)
-        if ours is not None:
-            site = self._still(ours.node)
-            if site.shared is not None or self._collides(ours):
-                self._changed.add(ours.node)
-            self._recount.add(ours.node)
-            site.ours[pod] = ours
-            self._where[pod] = ours.node
-            self._claims_changed(ours.node, ours.request)
+            self._leave(pod, node)
+        if usage is not None:
+            site = self._still(usage.node)
+            if site.shared is not None or self._collides(usage):
+                self._changed.add(usage.node)
+            self._recount.add(usage.node)
+            site.ours[pod] = usage
+            self._where[pod] = usage.node
+            self._claims_changed(usage.node, usage.request)
 
     def ours_on(self, node: str) -> tuple[str, ...]:
         """Return our pods that hold something on a node."""
@@ -223,7 +223,7 @@ class NodeStates:
             return False
         memory = site.base.gpu_memory
         shares, pod_request = device_shares(site.ours.values(), memory), place.request.share_on(memory)
-        return all(shares.get(at, 0) + pod_request <= WHOLE_MILLI for at in place.devices)
+        return all(shares.get(device, 0) + pod_request <= WHOLE_MILLI for device in place.devices)
 
     def refusal(self, pod: str, place: PodUsage) -> str:
         """Return why this pod, counted already, must not go to its node after all; empty if it may."""
@@ -242,21 +242,22 @@ class NodeStates:
         if (
             site is None
             or site.base is None
-            or not all(are_devices_of(each, site.base.gpus) for each in places)
+            or not all(are_devices_of(place, site.base.gpus) for place in places)
         ):
             return False
-        there = [*(each for pod, each in site.ours.items() if not stopping(pod)), *places]
+        usages = [*(usage for pod, usage in site.ours.items() if not stopping(pod)), *places]
         totals = total_amounts(
-            [*(amounts_of(each.request) for each in there), *(f.takes for f in site.foreign.values())]
+            [*(amounts_of(usage.request) for usage in usages), *(f.takes for f in site.foreign.values())]
         )
         if any(amount > site.base.capacity.get(name, amount) for name, amount in totals.items()):
             return False
         shares = dict.fromkeys(
-            (at for each in device_numbers(site, site.base).values() for at in each), WHOLE_MILLI
+            (device for assumed in device_numbers(site, site.base).values() for device in assumed),
+            WHOLE_MILLI,
         )
-        for each in there:
-            for at in each.devices:
-                shares[at] = shares.get(at, 0) + each.request.share_on(site.base.gpu_memory)
+        for usage in usages:
+            for device in usage.devices:
+                shares[device] = shares.get(device, 0) + usage.request.share_on(site.base.gpu_memory)
         return all(share <= WHOLE_MILLI for share in shares.values())
 
     # Device usage
@@ -291,7 +292,7 @@ class NodeStates:
     def has_shares(self, name: str) -> bool:
         """Return True if a pod with a share is on a node."""
         site = self._sites.get(name)
-        return site is not None and any(is_share(each.request) for each in site.ours.values())
+        return site is not None and any(is_share(usage.request) for usage in site.ours.values())
 
     def unused_node(self) -> str | None:
         """Return a node that serves whole devices and on which none is in use, one with few devices first."""
@@ -305,7 +306,7 @@ class NodeStates:
             and not site.unschedulable
             and not any(taint.key in NOT_READY for taint in site.base.taints)
             and not any(usage.devices for usage in site.foreign.values())
-            and not any(each.request.devices for each in site.ours.values())
+            and not any(usage.request.devices for usage in site.ours.values())
         )
         return min(unused, default=(0, None))[1]
 
@@ -333,23 +334,23 @@ class NodeStates:
         self._recount.add(name)
         return self._still(name)
 
-    def _leave(self, pod: str, at: str) -> None:
+    def _leave(self, pod: str, node: str) -> None:
         del self._where[pod]
-        self._recount.add(at)
-        site = self._sites[at]
+        self._recount.add(node)
+        site = self._sites[node]
         left = site.ours.pop(pod, None)
         if left is not None:
-            self._claims_changed(at, left.request)
+            self._claims_changed(node, left.request)
         if left is None:
             del site.foreign[pod]
             site.numbers.pop(pod, None)
-            self._changed.add(at)
+            self._changed.add(node)
         elif (
             site.base is None
             or site.shared is not None
             or (site.numbers and any(map(self._collides, (left, *site.ours.values()))))
         ):
-            self._changed.add(at)  # the node may be forgotten, or foreign pods get other devices
+            self._changed.add(node)  # the node may be forgotten, or foreign pods get other devices
 
     def _claims_changed(self, name: str, request: Request) -> None:
         """Record that a pod with this request started or ended on a node."""
@@ -358,9 +359,9 @@ class NodeStates:
             self.claimed.set_pods(name, self._sites[name].ours.values())
             self._use_claimed(name)
 
-    def _collides(self, ours: PodUsage) -> bool:
-        site = self._still(ours.node)
-        return any(at in each for at in ours.devices for each in site.numbers.values())
+    def _collides(self, usage: PodUsage) -> bool:
+        site = self._still(usage.node)
+        return any(device in assumed for device in usage.devices for assumed in site.numbers.values())
 
     def _set_base(self, site: NodeUse, base: Node | None) -> None:
         self._count_kind(site.base, -1)
@@ -392,5 +393,5 @@ class NodeStates:
             for mark in usage.marks:
                 marks[mark] = marks.get(mark, 0) + 1
         numbers = device_numbers(site, base)
-        devices = tuple(sorted({at for each in numbers.values() for at in each}))
+        devices = tuple(sorted({device for assumed in numbers.values() for device in assumed}))
         return replace(base, capacity=capacity, foreign_devices=devices, foreign_marks=marks)

@@ -85,17 +85,17 @@ def amounts_of(request: Request) -> Amounts:
 def are_devices_of(place: PodUsage, gpus: int) -> bool:
     """Return True if the devices are distinct, of a node with this number, and as many as requested."""
     devices = place.devices
-    in_range = all(0 <= at < gpus for at in devices)
+    in_range = all(0 <= device < gpus for device in devices)
     return in_range and len(set(devices)) == len(devices) == place.request.devices
 
 
 def device_shares(places: Iterable[PodUsage], device_memory: int) -> dict[int, int]:
     """Return thousandths held of each device."""
     shares: dict[int, int] = {}
-    for each in places:
-        share = each.request.share_on(device_memory)
-        for at in each.devices:
-            shares[at] = shares.get(at, 0) + share
+    for place in places:
+        share = place.request.share_on(device_memory)
+        for device in place.devices:
+            shares[device] = shares.get(device, 0) + share
     return shares
 
 
@@ -103,9 +103,9 @@ def device_usage(site: NodeUse, base: Node) -> NodeDeviceUsage:
     """Count the devices in use on a node."""
     memory = base.gpu_memory
     holdings = (
-        DeviceHolding(each.devices, each.request.devices, min(WHOLE_MILLI, each.request.share_on(memory)))
-        for each in site.ours.values()
-        if each.request.devices
+        DeviceHolding(usage.devices, usage.request.devices, min(WHOLE_MILLI, usage.request.share_on(memory)))
+        for usage in site.ours.values()
+        if usage.request.devices
     )
     return node_device_usage(base.gpus, sum(usage.devices for usage in site.foreign.values()), holdings)
 
@@ -117,28 +117,31 @@ def least_held(site: NodeUse, base: Node, request: Request, *, may_exceed: bool)
     also while the driver of the node is away.
     """
     memory = base.gpu_memory
-    taken = dict.fromkeys((at for each in site.numbers.values() for at in each), WHOLE_MILLI)
-    for at, share in device_shares(site.ours.values(), memory).items():
-        taken[at] = taken.get(at, 0) + share
+    taken = dict.fromkeys((device for assumed in site.numbers.values() for device in assumed), WHOLE_MILLI)
+    for device, share in device_shares(site.ours.values(), memory).items():
+        taken[device] = taken.get(device, 0) + share
     pod_request = request.share_on(memory)
-    more = len(taken) + request.devices if may_exceed else 0
+    device_count = len(taken) + request.devices if may_exceed else 0
     least = sorted(
-        range(max(base.gpus, more)),
-        key=lambda at: (taken.get(at, 0) if taken.get(at, 0) + pod_request > WHOLE_MILLI else 0, at),
+        range(max(base.gpus, device_count)),
+        key=lambda device: (
+            taken.get(device, 0) if taken.get(device, 0) + pod_request > WHOLE_MILLI else 0,
+            device,
+        ),
     )
     return tuple(sorted(least[: request.devices]))
 
 
 def is_tolerated(request: Request, taint: Taint) -> bool:
     """Return True if the request tolerates the taint."""
-    return any(each.tolerates(taint) for each in request.tolerations)
+    return any(toleration.tolerates(taint) for toleration in request.tolerations)
 
 
 def total_amounts(amounts: Iterable[Amounts]) -> dict[str, int]:
     """Return the sum of several amounts."""
     totals: dict[str, int] = {}
-    for each in amounts:
-        for name, amount in each:
+    for request_amounts in amounts:
+        for name, amount in request_amounts:
             totals[name] = totals.get(name, 0) + amount
     return totals
 
@@ -148,8 +151,8 @@ def refusal_by_amount(pod: str, place: PodUsage, site: NodeUse, base: Node) -> s
 
     Copies of claims aren't amounts: the allocator has chosen their devices already.
     """
-    allocated = [amounts_of(each.request) for each in site.ours.values()]
-    totals = total_amounts([*allocated, *(each.takes for each in site.foreign.values())])
+    allocated = [amounts_of(usage.request) for usage in site.ours.values()]
+    totals = total_amounts([*allocated, *(usage.takes for usage in site.foreign.values())])
     for name, amount in amounts_of(place.request):
         has = site.limits.get(name, has_unstated(name))
         has = base.capacity.get(name, 0) if has is None else has
@@ -158,9 +161,9 @@ def refusal_by_amount(pod: str, place: PodUsage, site: NodeUse, base: Node) -> s
         if amount and totals.get(name, 0) > has:
             return f"Others took the {name} of node {place.node} that pod {pod} was to have."
     shares = device_shares(site.ours.values(), base.gpu_memory)
-    if any(shares.get(at, 0) > WHOLE_MILLI for at in place.devices):
+    if any(shares.get(device, 0) > WHOLE_MILLI for device in place.devices):
         return f"Another pod has devices of node {place.node} that pod {pod} was to have."
-    theirs = sum(each.devices for each in site.foreign.values())
+    theirs = sum(usage.devices for usage in site.foreign.values())
     if place.devices and len(shares) + theirs > base.gpus:
         return f"Others took devices of node {place.node} that pod {pod} was to have."
     return ""
@@ -172,24 +175,26 @@ def sharing_state(site: NodeUse) -> str:
     if shared is None:
         return ""
     if not shared.set_aside:
-        return DRAINING if any(is_share(each.request) for each in site.ours.values()) else ""
+        return DRAINING if any(is_share(usage.request) for usage in site.ours.values()) else ""
     whole = any(usage.devices for usage in site.foreign.values()) or any(
-        each.request.devices and not is_share(each.request) for each in site.ours.values()
+        usage.request.devices and not is_share(usage.request) for usage in site.ours.values()
     )
     return SET_ASIDE if shared.tainted and not whole else DRAINING
 
 
 def device_numbers(site: NodeUse, base: Node) -> dict[str, tuple[int, ...]]:
     """Return the devices of each foreign pod: the highest free ones, chosen once."""
-    ours = {at for each in site.ours.values() for at in each.devices}
+    own_devices = {device for usage in site.ours.values() for device in usage.devices}
     for pod, numbers in list(site.numbers.items()):
-        if ours.intersection(numbers) or max(numbers, default=-1) >= base.gpus:
+        if own_devices.intersection(numbers) or max(numbers, default=-1) >= base.gpus:
             del site.numbers[pod]  # one of Weir's pods has these devices
-    theirs = {at for each in site.numbers.values() for at in each}
+    theirs = {device for assumed in site.numbers.values() for device in assumed}
     for pod, usage in site.foreign.items():
         if usage.devices and pod not in site.numbers:
             # if too few are free, take used ones last
-            best = sorted(range(base.gpus), key=lambda at: (at in theirs, at in ours, -at))
+            best = sorted(
+                range(base.gpus), key=lambda device: (device in theirs, device in own_devices, -device)
+            )
             site.numbers[pod] = tuple(sorted(best[: usage.devices]))
             theirs.update(site.numbers[pod])
     return site.numbers

@@ -55,35 +55,40 @@ class OwnerChain:
     def words(self, pod: Metadata) -> Words:
         """Return the labels and annotations of a pod that affect its workload."""
         labels = pod.labels
-        return meaningful(pod), tuple([labels.get(each) for each in self.telling])
+        return meaningful(pod), tuple([labels.get(label) for label in self.telling])
 
     def annotations(self, pod: Metadata) -> tuple[Annotations, tuple[str, ...]]:
         """Return the annotations of the pod and its owners, and their mistakes."""
         words = meaningful(pod)
-        found = self._annotations.get(words)
-        if found is None:
-            found = self._annotations[words] = annotations.read(
+        cached = self._annotations.get(words)
+        if cached is None:
+            cached = self._annotations[words] = annotations.read(
                 pod, [pod_owner.metadata for pod_owner in self.pod_owners]
             )
-        return found
+        return cached
 
     def derived(self, pod: KubePod, kinds: WorkloadKinds) -> DerivedWorkload:
         """Return the workload by the table of kinds."""
-        words = tuple([pod.metadata.labels.get(each) for each in self.telling])
-        found = self._derived.get(words)
-        if found is None:
-            found = kinds.derive(pod, [pod_owner.body for pod_owner in self.pod_owners], self.absent)
+        words = tuple([pod.metadata.labels.get(label) for label in self.telling])
+        derived = self._derived.get(words)
+        if derived is None:
+            derived = kinds.derive(pod, [pod_owner.body for pod_owner in self.pod_owners], self.absent)
             stated = self.stated
-            if stated is not None and stated.uid == found.key.uid:
-                found = replace(found, key=replace(found.key, gang=stated.gang), role=stated.role)
-            if self.pod_owners and found.key.gang != pod.metadata.name:
-                self._derived[words] = found
-        return found
+            if stated is not None and stated.uid == derived.key.uid:
+                derived = replace(derived, key=replace(derived.key, gang=stated.gang), role=stated.role)
+            if self.pod_owners and derived.key.gang != pod.metadata.name:
+                self._derived[words] = derived
+        return derived
 
     def created(self, uid: str) -> str | None:
         """Return the creation time of one of the owners; None if it isn't one of them."""
         return next(
-            (each.metadata.creation_timestamp for each in self.pod_owners if each.metadata.uid == uid), None
+            (
+                pod_owner.metadata.creation_timestamp
+                for pod_owner in self.pod_owners
+                if pod_owner.metadata.uid == uid
+            ),
+            None,
         )
 
 

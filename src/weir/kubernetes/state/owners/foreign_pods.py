@@ -73,18 +73,18 @@ class ForeignPods:
         owner = pod.metadata.controller
         if owner is not None and owner.kind in _NEVER_OWNERS:
             return False
-        before, found = self._pods.get(key), self._shrunk(pod)
-        if found == before:
+        before, shrunk = self._pods.get(key), self._shrunk(pod)
+        if shrunk == before:
             return False
-        if before is not None and _identity(before) != _identity(found):
+        if before is not None and _identity(before) != _identity(shrunk):
             self.forget(key)
             before = None
-        self._pods[key] = found
-        namespace, group = found.metadata.namespace, reference_of(found.spec)
+        self._pods[key] = shrunk
+        namespace, group = shrunk.metadata.namespace, reference_of(shrunk.spec)
         if group is not None:
             self._grouped.setdefault(_gang_of(namespace, group), set()).add(key)
             self._touched_groups.add((namespace, group))
-        if found.metadata.controller is not None:
+        if shrunk.metadata.controller is not None:
             if before is None:
                 self._in[namespace] = self._in.get(namespace, 0) + 1
             self._unsettled.setdefault(namespace, set()).add(key)
@@ -134,7 +134,7 @@ class ForeignPods:
         """Return the members of a workload by its topmost owner, and which gang of it."""
         if namespace not in self._in:
             return NO_MEMBERS
-        found: list[tuple[str, KubePod]] = []
+        members: list[tuple[str, KubePod]] = []
         for key in self._owners.pods_below(uid):
             pod = self._pods.get(key)
             if pod is None or pod.metadata.namespace != namespace:
@@ -142,8 +142,8 @@ class ForeignPods:
             chain = self._owners.above(key, namespace, pod.metadata.controller)
             derived = chain.derived(pod, self._owners.kinds)
             if (derived.key.uid, derived.key.gang) == (uid, gang):
-                found.append((derived.role, pod))
-        return _members(found)
+                members.append((derived.role, pod))
+        return _members(members)
 
     def take_groups(self) -> set[tuple[str, GroupReference]]:
         """Return the pod groups whose pods have changed since."""

@@ -107,8 +107,10 @@ class Owners:
     def below(self, uid: str) -> list[Body]:
         """Return the objects that one controls, in its own namespace."""
         above = self._makers.get(uid)
-        below = [self._makers[each] for each in sorted(self._below.get(uid, ()))]
-        return [] if above is None else [each.body for each in below if above.is_in(each.metadata.namespace)]
+        below = [self._makers[child_uid] for child_uid in sorted(self._below.get(uid, ()))]
+        return (
+            [] if above is None else [child.body for child in below if above.is_in(child.metadata.namespace)]
+        )
 
     def is_watched(self, api_version: str, kind: str) -> bool:
         """Return True if objects of a kind are watched."""
@@ -126,13 +128,13 @@ class Owners:
 
     def _note_changed(self, uid: str) -> None:
         """Note that an object changed, for the workloads of all objects above it."""
-        at: str | None = uid
+        current_uid: str | None = uid
         for _ in range(LEVELS_MAX):
-            if at is None:
+            if current_uid is None:
                 return
-            self.news.add(at)
-            pod_owner = self._makers.get(at)
-            at = None if pod_owner is None or pod_owner.above is None else pod_owner.above.uid
+            self.news.add(current_uid)
+            pod_owner = self._makers.get(current_uid)
+            current_uid = None if pod_owner is None or pod_owner.above is None else pod_owner.above.uid
 
     def set_unreadable(
         self, kinds: Mapping[tuple[str, str], str], absent: frozenset[tuple[str, str]]
@@ -162,7 +164,7 @@ class Owners:
 
     def awaited(self) -> set[tuple[str, str]]:
         """Return the apiVersion and kind of unknown owners in pods' references."""
-        return {(each.api_version, each.kind) for each in self._missing.values()}
+        return {(reference.api_version, reference.kind) for reference in self._missing.values()}
 
     def above(
         self, key: str, namespace: str, reference: OwnerReference | None, stated: str = ""
@@ -258,8 +260,8 @@ class Owners:
     def _maker(self, namespace: str, reference: OwnerReference) -> TrackedOwner | None:
         """Return an owner; None if it isn't there. One of another namespace is none, as for Kubernetes."""
         if (reference.api_version, reference.kind) != ("v1", _POD):
-            found = self._makers.get(reference.uid)
-            return None if found is None or not found.is_in(namespace) else found
+            pod_owner = self._makers.get(reference.uid)
+            return None if pod_owner is None or not pod_owner.is_in(namespace) else pod_owner
         body = self._pod_body(namespace, reference)
         return None if body is None else TrackedOwner(body)
 
@@ -268,15 +270,16 @@ class Owners:
     ) -> tuple[str, ...]:
         """Return the pod labels that tell the roles and gangs below these owners apart, by the kind table."""
         kinds = tuple(
-            (str(each.body.get("apiVersion", "")), str(each.body.get("kind", ""))) for each in pod_owners
+            (str(pod_owner.body.get("apiVersion", "")), str(pod_owner.body.get("kind", "")))
+            for pod_owner in pod_owners
         )
         if absent is not None:
             kinds = *kinds, (absent.api_version, absent.kind)
-        found = self._telling.get(kinds)
-        if found is None:
+        telling = self._telling.get(kinds)
+        if telling is None:
             labels = (label for kind in kinds for label in self.kinds.telling(*kind))
-            found = self._telling[kinds] = tuple(dict.fromkeys(labels))
-        return found
+            telling = self._telling[kinds] = tuple(dict.fromkeys(labels))
+        return telling
 
     def _is_read(self, above: OwnerReference) -> bool:
         return self.kinds.knows(above.api_version, above.kind)

@@ -93,47 +93,53 @@ class SchedulingGroups:
 
     # Observations
 
-    def see_pod_group(self, key: str, found: SchedulingGroupObject | None) -> None:
+    def see_pod_group(self, key: str, group_object: SchedulingGroupObject | None) -> None:
         """Process a changed `PodGroup`; None: it was deleted.
 
         Raises:
             ValueError: it can't be read. Its pods wait and say why.
         """
-        self._see(POD_GROUP, key, found)
+        self._see(POD_GROUP, key, group_object)
 
-    def see_workload(self, key: str, found: SchedulingGroupObject | None) -> None:
+    def see_workload(self, key: str, group_object: SchedulingGroupObject | None) -> None:
         """Process a changed `Workload` of Kubernetes 1.35; None: it was deleted.
 
         Raises:
             ValueError: it can't be read. Its pods wait and say why.
         """
-        self._see("Workload", key, found)
+        self._see("Workload", key, group_object)
 
-    def _see(self, kind: str, key: str, found: SchedulingGroupObject | None) -> None:
+    def _see(self, kind: str, key: str, group_object: SchedulingGroupObject | None) -> None:
         namespace, _, name = key.partition("/")
-        here = namespace, kind, name
-        self._refused.pop(here, None)
+        object_key = namespace, kind, name
+        self._refused.pop(object_key, None)
         policies: Mapping[str, GroupPolicy] = {}
         try:
-            if found is None:
-                self._note_gone({each.uid for each in self._policies.get(here, {}).values()})
+            if group_object is None:
+                self._note_gone({policy.uid for policy in self._policies.get(object_key, {}).values()})
             else:
-                self._gone_uids.pop(found.metadata.uid, None)  # the group was read in another API version
+                self._gone_uids.pop(
+                    group_object.metadata.uid, None
+                )  # the group was read in another API version
                 is_group = kind == POD_GROUP
-                policies = {"": policy_of_pod_group(found)} if is_group else policies_of_workload(found)
+                policies = (
+                    {"": policy_of_pod_group(group_object)}
+                    if is_group
+                    else policies_of_workload(group_object)
+                )
         except ValueError as error:
-            self._refused[here] = str(error)
+            self._refused[object_key] = str(error)
             raise
         finally:
-            self._replace(here, policies)
+            self._replace(object_key, policies)
 
-    def _replace(self, here: _Object, policies: Mapping[str, GroupPolicy]) -> None:
+    def _replace(self, object_key: _Object, policies: Mapping[str, GroupPolicy]) -> None:
         """Replace the policies of an object."""
-        pods, before = self._by_object.get(here, set()), self._policies.pop(here, {})
+        pods, before = self._by_object.get(object_key, set()), self._policies.pop(object_key, {})
         if policies:
-            self._policies[here] = policies
-        self._labels.update(each.topology_key for each in policies.values() if each.topology_key)
-        for label in [each.topology_key for each in before.values() if each.topology_key]:
+            self._policies[object_key] = policies
+        self._labels.update(policy.topology_key for policy in policies.values() if policy.topology_key)
+        for label in [policy.topology_key for policy in before.values() if policy.topology_key]:
             count_down(self._labels, label)
         for named in {self._reference[key] for key in pods}:
             group = named[1].group
@@ -143,8 +149,8 @@ class SchedulingGroups:
                 self._gone[named] = _named_alone(named[1], before[group])
         self._stale |= pods
 
-    def _policy(self, here: Key) -> GroupPolicy | None:
-        namespace, named = here
+    def _policy(self, group_key: Key) -> GroupPolicy | None:
+        namespace, named = group_key
         return self._policies.get((namespace, named.kind, named.name), {}).get(named.group)
 
     def set_unserved(self, kinds: Mapping[str, str]) -> None:
@@ -160,30 +166,30 @@ class SchedulingGroups:
             if key in self._reference:
                 self.forget(key)
             return
-        here = namespace, reference
-        if self._reference.get(key) == here:
+        group_key = namespace, reference
+        if self._reference.get(key) == group_key:
             return
         self.forget(key)
-        self._reference[key] = here
-        self._members.setdefault(here, _Members()).pods.add(key)
+        self._reference[key] = group_key
+        self._members.setdefault(group_key, _Members()).pods.add(key)
         self._by_object.setdefault((namespace, reference.kind, reference.name), set()).add(key)
         self.named[reference.kind] += 1
 
     def forget(self, key: str) -> None:
         """Forget a pod."""
-        here = self._reference.pop(key, None)
-        if here is None:
+        group_key = self._reference.pop(key, None)
+        if group_key is None:
             return
-        namespace, reference = here
+        namespace, reference = group_key
         self.named = self.named - Counter([reference.kind])
         drop(self._by_object, (namespace, reference.kind, reference.name), key)
-        members = self._members[here]
+        members = self._members[group_key]
         members.pods.discard(key)
         if members.note_owner(key, None):
             self._stale |= members.pods
         if not members.pods:
-            del self._members[here]
-            self._gone.pop(here, None)
+            del self._members[group_key]
+            self._gone.pop(group_key, None)
 
     # Results
 
@@ -216,35 +222,35 @@ class SchedulingGroups:
 
     def uids(self, named: Iterable[Key]) -> Iterator[str]:
         """Yield the uids of these groups, as far as they are known."""
-        for here in named:
-            policy = self._policy(here) or self._gone.get(here)
+        for group_key in named:
+            policy = self._policy(group_key) or self._gone.get(group_key)
             if policy is not None:
                 yield policy.uid
 
     def regrouped(self, key: str, info: PodInfo, *, bound: bool, assumed: bool) -> PodInfo:
         """Return the reading of a pod as a member of the group that it names."""
-        here = self._reference.get(key)
-        if here is None:
+        group_key = self._reference.get(key)
+        if group_key is None:
             return info
-        namespace, reference = here
-        members = self._members[here]
+        namespace, reference = group_key
+        members = self._members[group_key]
         if members.note_owner(key, replace(info.gang, gang="")):
             self._stale |= members.pods - {key}
-        policy = self._policy(here)
+        policy = self._policy(group_key)
         waits = ("", "") if bound or info.wait else self._wait(namespace, reference, policy)
         if waits[0]:
             info = replace(info, wait=waits[0], wait_why=waits[1])
         counts = policy
         if policy is None and (bound or assumed):
-            counts = self._gone.setdefault(here, _named_alone(reference))
+            counts = self._gone.setdefault(group_key, _named_alone(reference))
         if counts is None:
             return info
         if counts.topology_key and not self._is_taken(counts.topology_key):
             counts = replace(counts, topology_key="")
         if members.maker is not None and policy is not None:
             self._note_maker(members.maker.uid, counts.uid)
-        found = _member_of(info, counts, reference, members.maker)
-        return found if policy is not None else _left(found, info)
+        member = _member_of(info, counts, reference, members.maker)
+        return member if policy is not None else _left(member, info)
 
     def _note_maker(self, maker: str, group: str) -> None:
         self._forget_maker(group)  # moves it to the end of the order

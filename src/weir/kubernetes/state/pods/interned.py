@@ -31,7 +31,9 @@ class InternedPods:
             metadata.annotations[OWNER_KEY] = once(stated, stated)
         metadata.namespace = once(metadata.namespace, metadata.namespace)
         metadata.owner_references = [
-            self._shared_reference(each) for each in metadata.owner_references if each.controller
+            self._shared_reference(reference)
+            for reference in metadata.owner_references
+            if reference.controller
         ]
         metadata.resource_version = ""
 
@@ -39,7 +41,9 @@ class InternedPods:
         """Give a pod the spec of its template, and a status without unread fields."""
         spec = pod.spec
         spec.node_name = ""
-        spec.volumes = [each for each in spec.volumes if each.persistent_volume_claim or each.ephemeral]
+        spec.volumes = [
+            volume for volume in spec.volumes if volume.persistent_volume_claim or volume.ephemeral
+        ]
         alike = msgspec.json.encode(spec)
         shared = self.specs.get(alike)
         if shared is None:

@@ -106,11 +106,11 @@ class PodOrders:
             tracked.gang.reported.preemptible or tracked.gang.protected
         ):
             tracked.gang.granted = True
-        ours = PodUsage(place.node, tracked.info.request, place.devices)
-        self._node_states.ours(tracked.key, ours)
+        usage = PodUsage(place.node, tracked.info.request, place.devices)
+        self._node_states.ours(tracked.key, usage)
         self._moves(tracked, now_s)
         self._registry.changed[tracked.gang] = None
-        return ours
+        return usage
 
     def start_refused(
         self,

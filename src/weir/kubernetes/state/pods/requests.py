@@ -28,10 +28,10 @@ class PodRequests:
     ) -> PodRequest:
         """Return the request of a pod."""
         alike = (id(pod.spec), annotations, constraints)
-        known = self._known.get(alike)
-        if known is None:
+        pod_request = self._known.get(alike)
+        if pod_request is None:
             volumes, claims, neighbours = constraints
-            known = self._known[alike] = parse_request(
+            pod_request = self._known[alike] = parse_request(
                 pod,
                 annotations,
                 devices=devices,
@@ -40,7 +40,7 @@ class PodRequests:
                 claims=claims,
                 neighbours=neighbours,
             )
-        return known
+        return pod_request
 
     def forget(self) -> None:
         """Forget all requests: they are read again."""

@@ -141,16 +141,16 @@ class PodResolver:
 
     def take_touched(self, namespaces: Iterable[str]) -> set[str]:
         """Return the uids of owners whose pods have changed since, in namespaces that have workloads."""
-        found = self.others.settle(namespaces) | self.owners.touched
+        touched = self.others.settle(namespaces) | self.owners.touched
         self.owners.touched.clear()
-        found.update(self.groups.uids(self.others.take_groups()))
-        return found
+        touched.update(self.groups.uids(self.others.take_groups()))
+        return touched
 
     def take_stale(self) -> set[str]:
         """Return the pods to be read again, and forget them."""
-        found = set(self.stale)
+        stale = set(self.stale)
         self.stale.clear()
-        return found
+        return stale
 
     def see_foreign(self, key: str, pod: KubePod) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
         """Process a foreign pod; return its label sets and its volumes' limited attachments."""
@@ -217,9 +217,9 @@ class PodResolver:
             self._read_again(self.owners.changed(uid))
 
     def _read_again(self, keys: set[str]) -> None:
-        ours = keys & self._pods.keys()
-        self.stale |= ours
-        self.others.look_again(keys - ours)
+        tracked_keys = keys & self._pods.keys()
+        self.stale |= tracked_keys
+        self.others.look_again(keys - tracked_keys)
 
     def _owning_pod(self, namespace: str, reference: OwnerReference) -> Body | None:
         """Return a pod that owns others, as an object of the API; None if it is unknown."""
@@ -244,18 +244,18 @@ class PodResolver:
         keep(self._volumes, name, volume)
         self._all_with_claims()
 
-    def see_storage_class(self, name: str, found: StorageClass | None) -> None:
+    def see_storage_class(self, name: str, storage_class: StorageClass | None) -> None:
         """Process a changed storage class; None: it was deleted."""
-        keep(self._classes, name, found)
+        keep(self._classes, name, storage_class)
         self._all_with_claims()
 
     def see_drivers(self, name: str, node: CsiNode | None) -> dict[str, int]:
         """Process the volume drivers of a node; return its limits of volumes, as resources."""
         drivers = None if node is None else node.spec.drivers
         limits = {
-            each.name: each.allocatable.count
-            for each in drivers or ()
-            if each.allocatable is not None and each.allocatable.count is not None
+            driver.name: driver.allocatable.count
+            for driver in drivers or ()
+            if driver.allocatable is not None and driver.allocatable.count is not None
         }
         before = self._limited.keys()
         self._limited = self._limited - Counter(self._limits.pop(name, {}).keys()) + Counter(limits.keys())
@@ -265,9 +265,9 @@ class PodResolver:
             self._all_with_claims()
         return {f"{ATTACHED_PREFIX}{driver}": count for driver, count in limits.items()}
 
-    def see_priority(self, name: str, found: PriorityClass | None) -> None:
+    def see_priority(self, name: str, priority_class: PriorityClass | None) -> None:
         """Process a changed priority class; None: it was deleted."""
-        keep(self.priorities, name, None if found is None else found.value)
+        keep(self.priorities, name, None if priority_class is None else priority_class.value)
         self.owners.forget_readings()
 
     def set_devices(self, devices: DeviceResources) -> None:
@@ -359,7 +359,7 @@ class PodResolver:
             lost = self.owners.why_missing(missing) if missing is not None else ""
             waits = (
                 (lost, OWNER_MISSING),
-                *((each, REFUSED) for each in (*mistakes, *pod_request.refusals)),
+                *((mistake, REFUSED) for mistake in (*mistakes, *pod_request.refusals)),
                 (gates(pod), GATED),
                 (constraints[0].waits, VOLUME),
                 (constraints[1].waits, CLAIM),

@@ -87,18 +87,18 @@ class ShareMemory:
     def see(self, node: str, memory: NodeMemory | None) -> bool:
         """Process the memory of a node; None: it is unknown. Return True if something of it is new."""
         protected_before, before = self._protected(node), self._excesses.get(node, {})
-        for known in (self._watched, self._limited, self._excesses):
-            known.pop(node, None)
+        for by_node in (self._watched, self._limited, self._excesses):
+            by_node.pop(node, None)
         now: dict[str, ShareExcess] = {}
         if memory is not None and node in self._node_states.shared:
             self._watched[node], self._limited[node] = memory.watched, memory.limited
-            now = {each.pod: each for each in self._found(node, memory, before)}
+            now = {excess.pod: excess for excess in self._found(node, memory, before)}
         if now:
             self._excesses[node] = now
         for pod in before.keys() - now.keys():
             self._fresh.pop(pod, None)
         self._fresh.update(
-            (pod, each) for pod, each in now.items() if pod not in before or before[pod].uid != each.uid
+            (pod, excess) for pod, excess in now.items() if pod not in before or before[pod].uid != excess.uid
         )
         return now != before or self._protected(node) != protected_before
 
@@ -108,14 +108,14 @@ class ShareMemory:
 
     def shares_on(self, node: str) -> list[TrackedPod]:
         """Return the pods with shares that are bound to a node."""
-        pods = [each for each in map(self._pods.by_key.get, self._node_states.ours_on(node)) if each]
-        return [each for each in pods if _is_bound_share(each)]
+        pods = [pod for pod in map(self._pods.by_key.get, self._node_states.ours_on(node)) if pod]
+        return [pod for pod in pods if _is_bound_share(pod)]
 
     def _found(
         self, node: str, memory: NodeMemory, before: Mapping[str, ShareExcess]
     ) -> Iterator[ShareExcess]:
         shares = self.shares_on(node)
-        of_uids = {each.uid: each for each in shares}
+        of_uids = {pod.uid: pod for pod in shares}
         largest: dict[str, tuple[int, int]] = {}
         for (uid, device), used in memory.used.items():
             tracked = of_uids.get(uid)
@@ -127,7 +127,7 @@ class ShareMemory:
                 largest[uid] = excess, device
         for uid, (_, device) in largest.items():
             tracked = of_uids[uid]
-            others = any(device in each.devices for each in shares if each is not tracked)
+            others = any(device in other.devices for other in shares if other is not tracked)
             limit = self.limit(tracked) if device in tracked.devices else 0
             used, since_s = memory.used[uid, device], self._pods.now_s
             excess_now = ShareExcess(
@@ -152,8 +152,8 @@ class ShareMemory:
 
     def of(self, pods: Iterable[TrackedPod]) -> list[ShareExcess]:
         """Return the excesses of these pods."""
-        found = ((self._excesses.get(each.node, {}).get(each.key), each.uid) for each in pods)
-        return [each for each, uid in found if each is not None and each.uid == uid]
+        pairs = ((self._excesses.get(pod.node, {}).get(pod.key), pod.uid) for pod in pods)
+        return [excess for excess, uid in pairs if excess is not None and excess.uid == uid]
 
     @property
     def is_exceeded(self) -> bool:
@@ -162,7 +162,7 @@ class ShareMemory:
 
     def all(self) -> list[ShareExcess]:
         """Return all excesses."""
-        return [each for on_node in self._excesses.values() for each in on_node.values()]
+        return [excess for on_node in self._excesses.values() for excess in on_node.values()]
 
     def take_fresh(self) -> list[ShareExcess]:
         """Return the excesses of which people haven't heard."""

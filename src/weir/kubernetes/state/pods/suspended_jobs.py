@@ -72,8 +72,8 @@ class SuspendedJobs:
                     self._pods[uid], self._due_s[uid] = pod, at_s
 
     def _forget(self, uid: str) -> None:
-        for each in (self._pods, self._due_s, self._without_project, self._claiming):
-            each.pop(uid, None)
+        for by_uid in (self._pods, self._due_s, self._without_project, self._claiming):
+            by_uid.pop(uid, None)
 
     def _may_be_ours(self, pod: KubePod) -> bool:
         named = pod.spec.scheduler_name in (self._scheduler, _DEFAULT_SCHEDULER)
@@ -83,8 +83,10 @@ class SuspendedJobs:
         """Return the new workloads of suspended Jobs."""
         if self.queues_changed:
             self.queues_changed = False
-            found = [uid for uid, stated in self._without_project.items() if self._has_project(uid, stated)]
-            self._due_s.update(dict.fromkeys(found, now_s))
+            with_project = [
+                uid for uid, stated in self._without_project.items() if self._has_project(uid, stated)
+            ]
+            self._due_s.update(dict.fromkeys(with_project, now_s))
         if self.claims.take_changed():
             self._pods.update(self._claiming)
             self._due_s.update(dict.fromkeys(self._claiming, now_s))

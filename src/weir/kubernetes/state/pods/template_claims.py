@@ -42,15 +42,15 @@ class TemplateClaims:
 
     def _own(self, pod: KubePod) -> Iterator[ClaimRequests]:
         """Yield the claims that would be made for a pod."""
-        for each in pod.spec.resource_claims:
-            spec = self._templates.get(f"{pod.metadata.namespace}/{each.resource_claim_template_name}")
+        for reference in pod.spec.resource_claims:
+            spec = self._templates.get(f"{pod.metadata.namespace}/{reference.resource_claim_template_name}")
             if spec is not None:
-                yield from self._parsed(ResourceClaim(Metadata(each.name), spec))
+                yield from self._parsed(ResourceClaim(Metadata(reference.name), spec))
 
     def _named(self, pod: KubePod) -> Iterator[ClaimRequests]:
         """Yield the claims that a pod names."""
-        for each in pod.spec.resource_claims:
-            claim = self._claims.inventory.claims.get((pod.metadata.namespace, each.resource_claim_name))
+        for reference in pod.spec.resource_claims:
+            claim = self._claims.inventory.claims.get((pod.metadata.namespace, reference.resource_claim_name))
             if claim is not None:
                 yield from self._parsed(claim)
 

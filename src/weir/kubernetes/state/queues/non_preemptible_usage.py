@@ -32,7 +32,9 @@ class NonPreemptibleUsage:
         A marked workload (`overrun`) counts as preemptible. Workloads that Weir granted as non-preemptible
         come first and are never marked. The others come by age.
         """
-        for gang in sorted(gangs, key=lambda each: (not _is_granted(each), each.submitted_s, each.name)):
+        for gang in sorted(
+            gangs, key=lambda candidate: (not _is_granted(candidate), candidate.submitted_s, candidate.name)
+        ):
             self.forget(gang)
             gang.overrun, gang.self_bound = False, _is_self_bound(gang)
             if gang.project is None or gang.newer or gang.head is None or gang.is_preemptible:
@@ -59,7 +61,7 @@ class NonPreemptibleUsage:
         A budget of a marked workload (`lapsed`) was created after the workload had borrowed. The oldest are
         charged first.
         """
-        for gang in sorted(gangs, key=lambda each: (each.submitted_s, each.name)):
+        for gang in sorted(gangs, key=lambda candidate: (candidate.submitted_s, candidate.name)):
             if not gang.is_preemptible or gang.project is None:
                 continue  # non-preemptible by its own statement: `judge` has decided
             self.forget(gang)

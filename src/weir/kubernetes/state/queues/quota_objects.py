@@ -54,19 +54,19 @@ class QuotaObjects:
         self._told_queues: tuple[Queue, ...] | None = None
         self._told_topologies: tuple[Topology, ...] | None = None
 
-    def see(self, kind: str, name: str, thing: QuotaObject | None, created_s: float = 0.0) -> None:
+    def see(self, kind: str, name: str, quota_object: QuotaObject | None, created_s: float = 0.0) -> None:
         """Process a new or changed object; None: it was deleted."""
         self.version += 1
         before = self._objects[kind].get(name), self.is_leaving(kind, name)
-        if thing is None:
+        if quota_object is None:
             self._objects[kind].pop(name, None)
             self.metadata.pop((kind, name), None)
             self._sound.pop((kind, name), None)
             self.generations.pop((kind, name), None)
         else:
-            self._objects[kind][name] = QueueObject(name, thing.spec, created_s)
-            self.generations[kind, name] = thing.metadata.generation
-            self.metadata[kind, name] = thing.metadata
+            self._objects[kind][name] = QueueObject(name, quota_object.spec, created_s)
+            self.generations[kind, name] = quota_object.metadata.generation
+            self.metadata[kind, name] = quota_object.metadata
         if before != (self._objects[kind].get(name), self.is_leaving(kind, name)):
             self.changed = True
             self.changes += 1
@@ -87,8 +87,8 @@ class QuotaObjects:
 
     def is_leaving(self, kind: str, name: str) -> bool:
         """Return True if an object is being deleted, and stays until nothing uses it."""
-        found = self.metadata.get((kind, name))
-        return found is not None and found.deletion_timestamp is not None
+        metadata = self.metadata.get((kind, name))
+        return metadata is not None and metadata.deletion_timestamp is not None
 
     def max_priority(self, project: str | None) -> int | None:
         """Return the highest priority that counts in a project; None if any does."""
@@ -122,9 +122,9 @@ class QuotaObjects:
         if any(key in self._sound for key in tree.refused):  # refused objects keep their last usable version
             tree = tree_of(self._as_sound("Department", tree), self._as_sound("Project", tree))
         for kind, objects in (("Department", departments), ("Project", projects)):
-            for name, each in objects.items():
+            for name, queue_object in objects.items():
                 if (kind, name) not in self.refused:
-                    self._sound[kind, name] = each
+                    self._sound[kind, name] = queue_object
         self.tree = tree
         self._remark_unmanaged()
         self.topologies, refused = topologies_of(self._objects["Topology"].values())
@@ -134,17 +134,21 @@ class QuotaObjects:
     def with_spec(self, kind: str, name: str, spec: Mapping[str, Any]) -> QueueTree:
         """Return the tree with another spec of a department or project; nothing changes here."""
         sound = {
-            each: {
-                other: self._sound.get((each, other), found) for other, found in self._objects[each].items()
+            queue_kind: {
+                other: self._sound.get((queue_kind, other), queue_object)
+                for other, queue_object in self._objects[queue_kind].items()
             }
-            for each in ("Department", "Project")
+            for queue_kind in ("Department", "Project")
         }
-        newest_s = max((each.created_s for objects in sound.values() for each in objects.values()), default=0)
+        newest_s = max(
+            (queue_object.created_s for objects in sound.values() for queue_object in objects.values()),
+            default=0,
+        )
         before = sound[kind].get(name)
         sound[kind][name] = QueueObject(name, spec, newest_s + 1 if before is None else before.created_s)
         tree = tree_of(sound["Department"].values(), sound["Project"].values())
-        here = {queue.name for queue in tree.queues}
-        leaving = (queue for queue in self._told_queues or () if queue.name not in here)
+        present = {queue.name for queue in tree.queues}
+        leaving = (queue for queue in self._told_queues or () if queue.name not in present)
         tree.queues = (*tree.queues, *leaving)
         return tree
 
@@ -166,21 +170,27 @@ class QuotaObjects:
         except Exception as error:  # noqa: BLE001 - whichever it is, the others have to go on
             _LOG.error("queue_unreadable", exc_info=error)
         refused = {
-            (kind, each.name): f"{each.name} can't be read: {type(fault).__name__}: {fault}"
+            (kind, queue_object.name): f"{queue_object.name} can't be read: {type(fault).__name__}: {fault}"
             for kind in ("Department", "Project")
-            for each in self._objects[kind].values()
-            if (fault := _fault_of(kind, each)) is not None
+            for queue_object in self._objects[kind].values()
+            if (fault := _fault_of(kind, queue_object)) is not None
         }
         tree = tree_of(
-            [each for name, each in departments.items() if ("Department", name) not in refused],
-            [each for name, each in projects.items() if ("Project", name) not in refused],
+            [
+                queue_object
+                for name, queue_object in departments.items()
+                if ("Department", name) not in refused
+            ],
+            [queue_object for name, queue_object in projects.items() if ("Project", name) not in refused],
         )
         tree.refused.update(refused)
         return tree
 
     def _as_sound(self, kind: str, tree: QueueTree) -> Iterable[QueueObject]:
-        for name, each in self._objects[kind].items():
-            yield self._sound.get((kind, name), each) if (kind, name) in tree.refused else each
+        for name, queue_object in self._objects[kind].items():
+            yield (
+                self._sound.get((kind, name), queue_object) if (kind, name) in tree.refused else queue_object
+            )
 
     @property
     def projects(self) -> frozenset[str]:
@@ -207,11 +217,11 @@ class QuotaObjects:
         self._told_queues = self._told_topologies = None
 
     def _with_leaving(self, used: Iterable[str]) -> tuple[Queue, ...]:
-        here = {queue.name for queue in self.tree.queues}
+        present = {queue.name for queue in self.tree.queues}
         left = []
-        for name in sorted(set(used) - here):
+        for name in sorted(set(used) - present):
             queue = self._known.get(name) or Queue(name, quota={GPU: 0})
-            left.append(queue if queue.parent in here else replace(queue, parent=None))
+            left.append(queue if queue.parent in present else replace(queue, parent=None))
         return (*self.tree.queues, *left)
 
     def project_left(self, name: str) -> str | None:
@@ -224,8 +234,8 @@ class QuotaObjects:
 
     def topology_missing(self, annotations: Annotations) -> str:
         """Return the missing part of a requested topology, in a sentence."""
-        known = {topology.name: topology for topology in (*self.topologies, *self._label_topologies)}
-        return next((f"{each}." for each in not_there(annotations.topology, known)), "")
+        by_name = {topology.name: topology for topology in (*self.topologies, *self._label_topologies)}
+        return next((f"{sentence}." for sentence in not_there(annotations.topology, by_name)), "")
 
     def project_of(self, namespace: str, annotations: Annotations) -> tuple[str | None, str]:
         """Return the project of a pod of a namespace; or None, and a sentence with the remedy."""
@@ -239,9 +249,9 @@ class QuotaObjects:
                 return pod_request, ""
             if pod_request not in projects:
                 return None, f"There is no project {pod_request}; {nearest(pod_request, projects)}."
-            here = f"add {namespace} to spec.namespaces of project {pod_request}"
+            remedy = f"add {namespace} to spec.namespaces of project {pod_request}"
             other = f", or write one of {_first(open_to)}" if open_to else ""
-            return None, f"Project {pod_request} isn't open to namespace {namespace}: {here}{other}."
+            return None, f"Project {pod_request} isn't open to namespace {namespace}: {remedy}{other}."
         if len(open_to) == 1:
             return open_to[0], ""
         if open_to:
@@ -267,10 +277,10 @@ def _first(names: Sequence[str]) -> str:
     return named if len(names) <= NAMED_MOST else f"{named} and others"
 
 
-def _fault_of(kind: str, each: QueueObject) -> Exception | None:
+def _fault_of(kind: str, queue_object: QueueObject) -> Exception | None:
     """Return the fault that one queue object causes by itself; None if it causes none."""
     try:
-        tree_of(*(([each], []) if kind == "Department" else ([], [each])))
+        tree_of(*(([queue_object], []) if kind == "Department" else ([], [queue_object])))
     except Exception as error:  # noqa: BLE001 - the status of this object shows it
         return error
     return None

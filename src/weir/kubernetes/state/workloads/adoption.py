@@ -16,10 +16,10 @@ PODS_MOST = 1_000_000
 _OVER = ("Succeeded", "Failed", "Stopped")
 
 
-def adopted(name: str, thing: WorkloadObject) -> PodInfo | None:
+def adopted(name: str, workload_object: WorkloadObject) -> PodInfo | None:
     """Return a workload from its object; None if pods define it, or no pods will come."""
-    spec, owner = thing.spec, thing.spec.owner
-    ended = not thing.written or thing.status.phase in _OVER
+    spec, owner = workload_object.spec, workload_object.spec.owner
+    ended = not workload_object.written or workload_object.status.phase in _OVER
     if ended or not owner.uid or not owner.kind or owner.kind == "Pod":
         return None
     namespace, _, bare = name.rpartition("/")
@@ -33,5 +33,5 @@ def adopted(name: str, thing: WorkloadObject) -> PodInfo | None:
         Annotations(project=spec.project or None, type=type_, preemptible=spec.preemptible),
         PodRequest(Request(cpu_milli=0, memory=0)),
         spec.priority,
-        seconds_of(thing.status.submitted_at),
+        seconds_of(workload_object.status.submitted_at),
     )

@@ -45,7 +45,9 @@ def annotated(pod: KubePod) -> PodAllocation | None:
 
 def recorded(allocation: AllocationStatus) -> PodAllocation | None:
     """Return the allocation in a Workload's status, None if it is malformed."""
-    if len(allocation.devices) > DEVICES_MOST or not all(0 <= at < DEVICES_MOST for at in allocation.devices):
+    if len(allocation.devices) > DEVICES_MOST or not all(
+        0 <= device < DEVICES_MOST for device in allocation.devices
+    ):
         return None
     start = allocation.start if 1 <= allocation.start <= COUNT_MOST else 0
     return PodAllocation(allocation.node, tuple(sorted(allocation.devices)), start)
@@ -92,8 +94,8 @@ def _indices(text: str) -> tuple[int, ...] | None:
     if len(text) > _TEXT_MOST:
         return None
     read = [_number(part) for part in text.split(",")]
-    found = tuple(sorted(at for at in read if at is not None and at < DEVICES_MOST))
-    return found if len(found) == len(read) else None
+    indices = tuple(sorted(index for index in read if index is not None and index < DEVICES_MOST))
+    return indices if len(indices) == len(read) else None
 
 
 def _number(text: str) -> int | None:
@@ -151,26 +153,26 @@ def settle(
     that Weir gave to another pod.
     """
     left = [
-        each
+        open_pod
         for gang in gangs
-        for each in _open_of(gang, _records_of(gang, records))
-        if node_states.node(each.tracked.node) is not None
+        for open_pod in _open_of(gang, _records_of(gang, records))
+        if node_states.node(open_pod.tracked.node) is not None
     ]
-    left.sort(key=lambda each: (each.tracked.created_s, each.tracked.key))
-    for each in left:
-        node_states.ours(each.tracked.key, None)
+    left.sort(key=lambda open_pod: (open_pod.tracked.created_s, open_pod.tracked.key))
+    for open_pod in left:
+        node_states.ours(open_pod.tracked.key, None)
     sources: Sequence[tuple[_Source, AllocationOrigin | None]] = (
         (_from_status, None),
         (_from_memory, None),
-        (lambda each: _from_others(each, beside), AllocationOrigin.ANNOTATION),
+        (lambda open_pod: _from_others(open_pod, beside), AllocationOrigin.ANNOTATION),
         (_from_annotation, AllocationOrigin.ANNOTATION),
         # A second time, for pods whose annotated start number is taken
-        (lambda each: _from_others(each, beside), AllocationOrigin.ANNOTATION),
+        (lambda open_pod: _from_others(open_pod, beside), AllocationOrigin.ANNOTATION),
     )
     for source, origin in sources:
-        left = [each for each in left if not _takes(each, source(each), origin, node_states)]
-    for each in left:
-        _infer(each.tracked, node_states)
+        left = [open_pod for open_pod in left if not _takes(open_pod, source(open_pod), origin, node_states)]
+    for open_pod in left:
+        _infer(open_pod.tracked, node_states)
 
 
 def _open_of(gang: Gang, allocations: Mapping[str, AllocationStatus]) -> Iterator[_Open]:
@@ -182,29 +184,29 @@ def _open_of(gang: Gang, allocations: Mapping[str, AllocationStatus]) -> Iterato
 
 
 def _records_of(gang: Gang, records: Mapping[str, AllocationRecords]) -> Mapping[str, AllocationStatus]:
-    found = records.get(gang.name)
-    return {} if found is None else found.of(gang.key.uid)
+    gang_records = records.get(gang.name)
+    return {} if gang_records is None else gang_records.of(gang.key.uid)
 
 
-def _from_status(each: _Open) -> PodAllocation | None:
-    return None if each.kept is None else recorded(each.kept)
+def _from_status(open_pod: _Open) -> PodAllocation | None:
+    return None if open_pod.kept is None else recorded(open_pod.kept)
 
 
-def _from_memory(each: _Open) -> PodAllocation | None:
-    tracked = each.tracked
+def _from_memory(open_pod: _Open) -> PodAllocation | None:
+    tracked = open_pod.tracked
     return PodAllocation(tracked.node, tracked.devices, tracked.start) if tracked.origin is not None else None
 
 
-def _from_annotation(each: _Open) -> PodAllocation | None:
-    return each.tracked.claimed
+def _from_annotation(open_pod: _Open) -> PodAllocation | None:
+    return open_pod.tracked.claimed
 
 
-def _from_others(each: _Open, beside: Beside) -> PodAllocation | None:
+def _from_others(open_pod: _Open, beside: Beside) -> PodAllocation | None:
     """Return an allocation beside the other parts of its device, so that it doesn't use a second one.
 
     The answer is None if there is none.
     """
-    tracked, written = each.tracked, each.tracked.claimed
+    tracked, written = open_pod.tracked, open_pod.tracked.claimed
     if written is None or not _is_part(tracked):
         return None
     for other in beside(tracked):
@@ -219,25 +221,28 @@ def _is_part(tracked: TrackedPod) -> bool:
 
 
 def _takes(
-    each: _Open, found: PodAllocation | None, origin: AllocationOrigin | None, node_states: NodeStates
+    open_pod: _Open,
+    allocation: PodAllocation | None,
+    origin: AllocationOrigin | None,
+    node_states: NodeStates,
 ) -> bool:
     """Settle a pod with this allocation if all of it is valid."""
-    tracked = each.tracked
+    tracked = open_pod.tracked
     assert tracked.info is not None
-    if found is None or found.node != tracked.node:
+    if allocation is None or allocation.node != tracked.node:
         return False
-    place = PodUsage(tracked.node, tracked.info.request, found.devices)
+    place = PodUsage(tracked.node, tracked.info.request, allocation.devices)
     if not node_states.fits(place, recorded=origin is None):
         return False
     if origin is None:
         by_weir = tracked.origin is AllocationOrigin.WEIR or (
-            each.kept is not None and not each.kept.self_bound
+            open_pod.kept is not None and not open_pod.kept.self_bound
         )
         origin = AllocationOrigin.WEIR if by_weir else tracked.origin or AllocationOrigin.POD
-    start = 0 if found.start in each.starts else found.start
-    each.starts.add(start)
-    is_recorded = found == _from_status(each)
-    _settle(tracked, found.devices, start, origin, node_states, is_recorded=is_recorded)
+    start = 0 if allocation.start in open_pod.starts else allocation.start
+    open_pod.starts.add(start)
+    is_recorded = allocation == _from_status(open_pod)
+    _settle(tracked, allocation.devices, start, origin, node_states, is_recorded=is_recorded)
     return True
 
 

@@ -92,11 +92,11 @@ class Budgets:
         for key in [key for key, until_s in self._shut.items() if until_s <= now_s]:
             del self._shut[key]
             self._changed.add(key)
-        found = [gang for gang, at_s in self._waits.items() if at_s <= now_s]
+        stale = [gang for gang, at_s in self._waits.items() if at_s <= now_s]
         if self._stale:
-            found += [gang for gang in gangs if gang.key.namespace in self._stale]
+            stale += [gang for gang in gangs if gang.key.namespace in self._stale]
             self._stale.clear()
-        return found
+        return stale
 
     # Evictions by Weir
 
@@ -206,12 +206,12 @@ class Budgets:
             keys = self.matched(tracked)
             several = several or len(keys) > 1
             matched.update(keys)
-        found = several or any(
+        is_protected = several or any(
             min(pods, needed) > allowed_at_best(self._found[key], pods) for key, pods in matched.items()
         )
-        if not found:
+        if not is_protected:
             gang.protected_since_s = 0.0
-        return found
+        return is_protected
 
     def facts(self, gangs: Iterable[Gang]) -> list[Fact]:
         """Return the facts that control lacks about the budgets and the pods of these workloads."""
@@ -222,23 +222,23 @@ class Budgets:
         return [*self._of_budgets(), *pods, *self._of_unused()]
 
     def _of_pods(self, gang: Gang) -> Iterator[Fact]:
-        workload, known = self._pods_reported.pop(gang, (None, {}))
+        workload, reported = self._pods_reported.pop(gang, (None, {}))
         now: dict[PodKey, tuple[str, ...]] = {}
         for tracked in gang.pods() if gang.reported is not None and self._coverage else ():
             names = self._protecting(tracked)
             if names:
                 now[PodKey(gang.name, tracked.group, tracked.index)] = names
-        self._uses.subtract(name for names in known.values() for name in names)
+        self._uses.subtract(name for names in reported.values() for name in names)
         self._uses.update(name for names in now.values() for name in names)
         if gang.reported is None:
             return
         if now:
             self._pods_reported[gang] = gang.reported, now
         self._changed.update(name for names in now.values() for name in names if name not in self._reported)
-        for key in known.keys() - now.keys():
+        for key in reported.keys() - now.keys():
             yield PodProtected(key, ())
         for key, names in now.items():
-            if workload is not gang.reported or known.get(key) != names:
+            if workload is not gang.reported or reported.get(key) != names:
                 yield PodProtected(key, names)
 
     def _of_budgets(self) -> Iterator[Fact]:
@@ -277,8 +277,8 @@ class Budgets:
     def forget(self, gang: Gang) -> None:
         """Forget a workload."""
         self._waits.pop(gang, None)
-        _, known = self._pods_reported.pop(gang, (None, {}))
-        self._uses.subtract(name for names in known.values() for name in names)
+        _, reported = self._pods_reported.pop(gang, (None, {}))
+        self._uses.subtract(name for names in reported.values() for name in names)
 
 
 def _namespace(key: str) -> str:
@@ -289,8 +289,8 @@ def _joined(keys: tuple[str, ...]) -> str:
     """Return one name for several budgets of one namespace."""
     namespace = _namespace(keys[0])
     names = [key.partition("/")[2] for key in keys]
-    more = "+..." if len(names) > _NAMED_MOST else ""
-    return f"{namespace}/{'+'.join(names[:_NAMED_MOST])}{more}"
+    ellipsis = "+..." if len(names) > _NAMED_MOST else ""
+    return f"{namespace}/{'+'.join(names[:_NAMED_MOST])}{ellipsis}"
 
 
 def _needed(gang: Gang) -> int:

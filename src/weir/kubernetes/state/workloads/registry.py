@@ -64,22 +64,27 @@ class WorkloadRegistry:
         self.namespaces: Counter[str] = Counter()  # number of workloads by namespace
         self._fixed = NonPreemptibleUsage()
 
-    def see(self, name: str, thing: WorkloadObject | None) -> None:
+    def see(self, name: str, workload_object: WorkloadObject | None) -> None:
         """Process a new or changed `Workload` object; None: it was deleted."""
-        if thing is None:
+        if workload_object is None:
             self.changes += 1
             self.objects.pop(name, None)
             self._records.pop(name, None)
         else:
-            self.objects[name] = thing
+            self.objects[name] = workload_object
             self._records[name] = AllocationRecords(
-                thing.spec.owner.uid, {each.uid: each for each in thing.status.allocations}
+                workload_object.spec.owner.uid,
+                {allocation.uid: allocation for allocation in workload_object.status.allocations},
             )
 
     def object_of(self, gang: Gang) -> WorkloadObject | None:
         """Return the object of a workload; None without one, or if it describes another owner."""
-        thing = self.objects.get(gang.name)
-        return thing if thing is not None and thing.spec.owner.uid == gang.key.uid else None
+        workload_object = self.objects.get(gang.name)
+        return (
+            workload_object
+            if workload_object is not None and workload_object.spec.owner.uid == gang.key.uid
+            else None
+        )
 
     def of(self, info: PodInfo) -> Gang:
         """Return the workload of a resolved pod; create it if needed."""
@@ -100,9 +105,9 @@ class WorkloadRegistry:
     def adopt(self) -> list[Gang]:
         """Adopt workloads from objects if they have no pods, or only ended ones; return them."""
         taken = []
-        for name, thing in self.objects.items():
+        for name, workload_object in self.objects.items():
             gang = self.named.get(name)
-            info = adopted(name, thing) if gang is None or not gang.count else None
+            info = adopted(name, workload_object) if gang is None or not gang.count else None
             if info is None or (gang is not None and gang.key != info.gang):
                 continue
             gang = gang or self._made(info)
@@ -118,26 +123,33 @@ class WorkloadRegistry:
 
     def recollect(self, gang: Gang) -> None:
         """Take over the record of its object."""
-        thing = self.object_of(gang)
-        if thing is None:
+        workload_object = self.object_of(gang)
+        if workload_object is None:
             return
-        gang.job_report = reported_times(thing, gang.key.uid)
-        status, why = thing.status.life, thing.status.reason
-        gang.short_since_s = seconds_of(thing.status.short_since) if thing.status.short_since else 0.0
-        gang.granted = gang.granted or any(not each.preemptible for each in thing.status.allocations)
-        if (pause := thing.status.pause) is not None:
+        gang.job_report = reported_times(workload_object, gang.key.uid)
+        status, why = workload_object.status.life, workload_object.status.reason
+        gang.short_since_s = (
+            seconds_of(workload_object.status.short_since) if workload_object.status.short_since else 0.0
+        )
+        gang.granted = gang.granted or any(
+            not allocation.preemptible for allocation in workload_object.status.allocations
+        )
+        if (pause := workload_object.status.pause) is not None:
             gang.backoff.resume(pause.lost, pause.stopped, seconds_of(pause.at))
         life = None if status is None else life_of(status)
         if life is not None and life.starts >= gang.life.starts:
             gang.remember(life)
-        gang.idle.warning, gang.idle.suspended_for = thing.status.idle_warning, thing.status.suspended_for
+        gang.idle.warning, gang.idle.suspended_for = (
+            workload_object.status.idle_warning,
+            workload_object.status.suspended_for,
+        )
         if status is not None and status.idle is not None:
             gang.idle.extended_until_s = max(gang.idle.extended_until_s, status.idle.extended_until_seconds)
         if why is not None and why.why in _VERDICTS:
-            gang.verdict = _PHASES.get(thing.status.phase)
+            gang.verdict = _PHASES.get(workload_object.status.phase)
             if gang.verdict is not None and gang.ending is None:
                 cause = LifecycleCause(LifecycleRule(why.why), why.sentence)
-                at_s, ran_s = seconds_of(thing.status.ended_at), gang.life.ran_s
+                at_s, ran_s = seconds_of(workload_object.status.ended_at), gang.life.ran_s
                 gang.ending = EndWorkload(gang.name, gang.verdict, at_s, why.sentence, ran_s, cause=cause)
 
     def choose_project(self, gang: Gang) -> None:
@@ -203,13 +215,13 @@ class WorkloadRegistry:
 
         Its namespace may be another project's since. A project that no place is recorded with may be older.
         """
-        thing = self.object_of(gang)
-        if thing is None:
+        workload_object = self.object_of(gang)
+        if workload_object is None:
             return project
-        recorded = {each.uid for each in thing.status.allocations}
-        if project is not None and not any(each.holds and each.uid in recorded for each in gang.pods()):
+        recorded = {allocation.uid for allocation in workload_object.status.allocations}
+        if project is not None and not any(pod.holds and pod.uid in recorded for pod in gang.pods()):
             return project
-        return self._quota_objects.project_left(thing.spec.project) or project
+        return self._quota_objects.project_left(workload_object.spec.project) or project
 
     def give_name(self, gang: Gang) -> None:
         """Give a shared name to the workload with an existing owner, else the newest; the others end."""
@@ -217,18 +229,18 @@ class WorkloadRegistry:
         if self.named.get(gang.name) is gang and len(alike) == 1:
             return
         best = max(alike, key=_claim_to_name, default=None)
-        for each in alike:
-            if each.newer != (each is not best):
-                each.newer = each is not best
-                self.dirty[each] = None
+        for namesake in alike:
+            if namesake.newer != (namesake is not best):
+                namesake.newer = namesake is not best
+                self.dirty[namesake] = None
         if best is not None and self.named.get(gang.name) is not best:
             self.named[gang.name] = best
             self.recollect(best)
 
     def settle(self, gangs: Sequence[Gang]) -> None:
         """Settle the devices of these workloads' bound pods, and charge them."""
-        known = [gang for gang in gangs if _is_known(gang)]
-        settle(known, self._node_states, self._records, self._beside)
+        known_gangs = [gang for gang in gangs if _is_known(gang)]
+        settle(known_gangs, self._node_states, self._records, self._beside)
         for gang in gangs:
             self._charge(gang)
         queues = {queue.name: queue for queue in self._quota_objects.tree.queues}
@@ -274,13 +286,13 @@ class WorkloadRegistry:
 
     def _charge(self, gang: Gang) -> None:
         """Charge the pods' devices to the workload if control hears of it, else to the node as another's."""
-        known = _is_known(gang)
+        is_known = _is_known(gang)
         for tracked in gang.pods():
             assert tracked.info is not None
             request = tracked.info.request
             if not tracked.holds:
                 self._node_states.ours(tracked.key, None)
-            elif known:
+            elif is_known:
                 self._node_states.ours(tracked.key, PodUsage(tracked.node, request, tracked.devices))
             else:
                 amounts = tuple(sorted(amounts_of(request)))
@@ -325,34 +337,36 @@ class WorkloadRegistry:
 
         The nomination may have been written before the evictions it needs were ordered.
         """
-        thing = self.object_of(gang)
-        nomination = None if thing is None else thing.status.nomination
+        workload_object = self.object_of(gang)
+        nomination = None if workload_object is None else workload_object.status.nomination
         if nomination is None or not nomination.places:
             return None
         waiting = {tracked.name: tracked for tracked in gang.pods() if not tracked.holds}
         places = []
         by_node: dict[str, list[PodUsage]] = {}
-        for each in nomination.places:
-            tracked = waiting.get(each.pod)
+        for place in nomination.places:
+            tracked = waiting.get(place.pod)
             if tracked is None or tracked.info is None:
                 return None
-            devices = tuple(each.devices)
-            places.append(Placement(PodKey(gang.name, tracked.group, tracked.index), each.node, devices))
-            by_node.setdefault(each.node, []).append(PodUsage(each.node, tracked.info.request, devices))
+            devices = tuple(place.devices)
+            places.append(Placement(PodKey(gang.name, tracked.group, tracked.index), place.node, devices))
+            by_node.setdefault(place.node, []).append(PodUsage(place.node, tracked.info.request, devices))
         if not all(self._node_states.is_being_freed(those, stopping) for those in by_node.values()):
             return None
         return Nominated(gang.name, tuple(places), now_s, tuple(nomination.freed_by))
 
     def is_nominated(self, gang: Gang) -> bool:
         """Return True if its object holds a nomination."""
-        thing = self.objects.get(gang.name)
-        return gang.nomination is not None or (thing is not None and thing.status.nomination is not None)
+        workload_object = self.objects.get(gang.name)
+        return gang.nomination is not None or (
+            workload_object is not None and workload_object.status.nomination is not None
+        )
 
     def forget_nomination(self, gang: Gang) -> None:
         """Clear the nomination of its stored object at once: each of its starts reads it."""
-        thing = self.objects.get(gang.name)
-        if thing is not None:
-            thing.status.nomination = None
+        workload_object = self.objects.get(gang.name)
+        if workload_object is not None:
+            workload_object.status.nomination = None
 
 
 def _without_new_resources(info: PodInfo, was: Request) -> PodInfo:
@@ -368,10 +382,10 @@ def _without_new_resources(info: PodInfo, was: Request) -> PodInfo:
         for name, amount in request.further
         if (had_unread if name.startswith(CLAIMS_PREFIX) else name in had or has_unstated(name) is not None)
     ]
-    found = tuple(sorted((*further, *needs.items()) if is_known else further))
-    if found == request.further:
+    resources = tuple(sorted((*further, *needs.items()) if is_known else further))
+    if resources == request.further:
         return info
-    return replace(info, pod_request=replace(info.pod_request, request=replace(request, further=found)))
+    return replace(info, pod_request=replace(info.pod_request, request=replace(request, further=resources)))
 
 
 def _is_known(gang: Gang) -> bool:

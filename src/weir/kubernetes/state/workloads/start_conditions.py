@@ -41,17 +41,17 @@ class StartConditionGates:
         self._await(gang, names)
         gang.reported_start_gates = gates
         opened = [GateChanged(gang.name, False, gate=gate) for gate in before if gate not in gates]
-        return [*opened, *(each for gate, each in gates.items() if before.get(gate) != each)]
+        return [*opened, *(change for gate, change in gates.items() if before.get(gate) != change)]
 
     def _gates(self, gang: Gang, now_s: float, awaited: list[str]) -> dict[Gate, GateChanged]:
         """Return the closed gates of a workload, and add the names that it waits for to `awaited`."""
         assert gang.head is not None
-        found: dict[Gate, GateChanged] = {}
+        closed_gates: dict[Gate, GateChanged] = {}
         wanted = gang.head.annotations
         if gang.life.starts or any(tracked.holds for tracked in gang.pods()):
-            return found
+            return closed_gates
         if wanted.begin_s is not None and wanted.begin_s > now_s:
-            found[Gate.BEGIN_TIME] = begin_gate(gang.name, wanted.begin_s, wanted.begin_s)
+            closed_gates[Gate.BEGIN_TIME] = begin_gate(gang.name, wanted.begin_s, wanted.begin_s)
         unmet = []
         for dependency in _dependencies(wanted):
             if dependency in gang.met_conditions:
@@ -63,26 +63,26 @@ class StartConditionGates:
                 continue
             awaited += names
             if sentence:
-                found[Gate.DEPENDENCY] = GateChanged(gang.name, True, sentence, Gate.DEPENDENCY)
+                closed_gates[Gate.DEPENDENCY] = GateChanged(gang.name, True, sentence, Gate.DEPENDENCY)
             unmet.append(dependency)
         if unmet:
-            found.setdefault(Gate.DEPENDENCY, dependency_gate(gang.name, unmet))
-        return found
+            closed_gates.setdefault(Gate.DEPENDENCY, dependency_gate(gang.name, unmet))
+        return closed_gates
 
     def _look(self, gang: Gang, dependency: Dependency, names: tuple[str, ...]) -> tuple[bool, str]:
         """Return True if a dependency is met, or the sentence of one that isn't met by waiting alone."""
         for name in names:
-            other, thing = self._registry.named.get(name), self._registry.objects.get(name)
+            other, workload_object = self._registry.named.get(name), self._registry.objects.get(name)
             if other is gang:
                 return False, f"it names itself in a condition for its start: {dependency.name}"
-            if other is None and thing is None:
+            if other is None and workload_object is None:
                 continue
             outcome = None
             if other is not None:
-                outcome, thing = other.is_over(), self._registry.object_of(other)
-            if outcome is None and thing is not None:
-                outcome = outcome_of_phase(thing.status.phase)
-            started = thing is not None and thing.status.started_at is not None
+                outcome, workload_object = other.is_over(), self._registry.object_of(other)
+            if outcome is None and workload_object is not None:
+                outcome = outcome_of_phase(workload_object.status.phase)
+            started = workload_object is not None and workload_object.status.started_at is not None
             started = started or (
                 other is not None
                 and bool(other.life.starts or any(tracked.holds for tracked in other.pods()))

@@ -64,7 +64,7 @@ async def check_devices(api: LeaderGuard, write: AllocateClaim, claim: Allocated
     """
     failure = why_failed(claim.status, api.clock())
     if failure:
-        others = [each for each in claim.status.reserved_for if each.get("uid") != write.pod_uid]
+        others = [consumer for consumer in claim.status.reserved_for if consumer.get("uid") != write.pod_uid]
         status = {"reservedFor": others} if others else {"allocation": None, "reservedFor": None}
         body = {"metadata": {"resourceVersion": claim.metadata.resource_version}, "status": status}
         await api.patch(f"{write.path}/status", body, Patch.MERGE, IgnoredObject)
@@ -96,7 +96,7 @@ async def _claim(api: LeaderGuard, write: AllocateClaim) -> AllocatedClaim:
         claim = await api.get(write.path, AllocatedClaim)
     except NotFound:
         return await api.post(write.path.rpartition("/")[0], special.body, AllocatedClaim)
-    if all(each.uid != write.pod_uid for each in claim.metadata.owner_references):
+    if all(owner.uid != write.pod_uid for owner in claim.metadata.owner_references):
         raise _refused(write, "was made for another pod")
     if claim.status.allocation is None and not special.requests(claim.spec):
         await _delete(api, write, claim.metadata)
@@ -107,7 +107,7 @@ async def _claim(api: LeaderGuard, write: AllocateClaim) -> AllocatedClaim:
 async def _delete(api: LeaderGuard, write: AllocateClaim, meta: FinalizedMetadata) -> None:
     """Delete a special claim without devices."""
     if FINALIZER in meta.finalizers:
-        kept = [each for each in meta.finalizers if each != FINALIZER]
+        kept = [finalizer for finalizer in meta.finalizers if finalizer != FINALIZER]
         body = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": kept}}
         await api.patch(write.path, body, Patch.MERGE, IgnoredObject)
     await api.delete(write.path, uid=meta.uid)
@@ -134,7 +134,7 @@ async def _try(api: LeaderGuard, write: AllocateClaim) -> AllocatedClaim:
         change["allocation"] = stamped(dict(write.allocation), api.clock())
     elif write.allocation is not None and not _is_same(status.allocation, write.allocation):
         raise _refused(write, "was allocated by another scheduler meanwhile")
-    if all(each.get("uid") != write.pod_uid for each in status.reserved_for):
+    if all(consumer.get("uid") != write.pod_uid for consumer in status.reserved_for):
         consumer = {"resource": "pods", "name": write.pod_name, "uid": write.pod_uid}
         change["reservedFor"] = [*status.reserved_for, consumer]
     if change:
@@ -158,4 +158,4 @@ def _is_same(allocation: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def _devices(allocation: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     results = allocation.get("devices", {}).get("results", [])
     names = ("request", "driver", "pool", "device", "shareID")
-    return sorted(tuple(str(each.get(name, "")) for name in names) for each in results)
+    return sorted(tuple(str(result.get(name, "")) for name in names) for result in results)

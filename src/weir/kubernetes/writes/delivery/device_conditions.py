@@ -42,7 +42,7 @@ class AllocatedStatus(ApiStruct):
 
 def stamped(allocation: dict[str, Any], now_s: float) -> dict[str, Any]:
     """Return an allocation with its time, if devices have conditions: the time limit counts from it."""
-    if not any(each.get("bindingConditions") for each in _results(allocation)):
+    if not any(result.get("bindingConditions") for result in _results(allocation)):
         return allocation
     return {**allocation, "allocationTimestamp": moment(now_s)}
 
@@ -52,10 +52,10 @@ def why_failed(status: AllocatedStatus, now_s: float) -> str:
     pending = why_pending(status)
     for device, result, conditions in _conditional(status):
         for name in result.get("bindingFailureConditions") or ():
-            found = conditions.get(name)
-            if found is not None and found.status == "True":
-                said = f" ({found.message})" if found.message else ""
-                return f"the driver reports {name} for the device {device}{said}"
+            condition = conditions.get(name)
+            if condition is not None and condition.status == "True":
+                detail = f" ({condition.message})" if condition.message else ""
+                return f"the driver reports {name} for the device {device}{detail}"
     allocated_s = seconds_of((status.allocation or {}).get("allocationTimestamp"))
     if pending and allocated_s and now_s > allocated_s + BINDING_TIMEOUT_S:
         return f"{pending} within {BINDING_TIMEOUT_S:.0f} s"
@@ -75,12 +75,24 @@ def _conditional(
     status: AllocatedStatus,
 ) -> Iterator[tuple[str, dict[str, Any], dict[str, ObjectCondition]]]:
     """Yield the name, the result and the conditions of each allocated device that has binding conditions."""
-    reported = {(each.driver, each.pool, each.device, each.share_id): each for each in status.devices}
+    reported = {
+        (
+            device_status.driver,
+            device_status.pool,
+            device_status.device,
+            device_status.share_id,
+        ): device_status
+        for device_status in status.devices
+    }
     for result in _results(status.allocation or {}):
         if result.get("bindingConditions"):
             key = (result["driver"], result["pool"], result["device"], result.get("shareID"))
-            found = reported.get(key)
-            conditions = {} if found is None else {each.type: each for each in found.conditions}
+            device_status = reported.get(key)
+            conditions = (
+                {}
+                if device_status is None
+                else {condition.type: condition for condition in device_status.conditions}
+            )
             yield "/".join(key[:3]), result, conditions
 
 

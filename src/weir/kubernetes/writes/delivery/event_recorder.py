@@ -124,7 +124,7 @@ class EventRecorder:
 
     def _is_start_late(self) -> bool:
         """Return True if a start's event has waited for too long."""
-        return time.monotonic() >= min(each.at_s for each in self._later.first_of_lines()) + LATE_S
+        return time.monotonic() >= min(event.at_s for event in self._later.first_of_lines()) + LATE_S
 
     def _next(self) -> QueuedEvent | None:
         self._turns += 1

@@ -43,21 +43,21 @@ class LeaderGuard:
         if self._leadership.term != self._term or not self._leadership.may_write():
             raise NotLeading("This one doesn't lead any more.")
 
-    async def get(self, path: str, of: type[T]) -> T:
+    async def get(self, path: str, object_type: type[T]) -> T:
         """Return one object. Reading needs no leadership."""
-        return await self._api.get(path, of)
+        return await self._api.get(path, object_type)
 
-    async def post(self, path: str, body: object, of: type[T]) -> T:
+    async def post(self, path: str, body: object, object_type: type[T]) -> T:
         """Create an object, or carry out the action of a subresource."""
         self.check()
-        return await self._api.post(path, body, of)
+        return await self._api.post(path, body, object_type)
 
     async def delete(self, path: str, *, uid: str, propagation: str = "", grace_s: int | None = None) -> None:
         """Delete an object, if its uid is this one; `grace_s` replaces the grace period of a pod."""
         self.check()
         await self._api.delete(path, uid=uid, propagation=propagation, grace_s=grace_s)
 
-    async def patch(self, path: str, body: object, kind: Patch, of: type[T]) -> T:
+    async def patch(self, path: str, body: object, kind: Patch, object_type: type[T]) -> T:
         """Change part of an object."""
         self.check()
-        return await self._api.patch(path, body, kind, of)
+        return await self._api.patch(path, body, kind, object_type)

@@ -104,11 +104,11 @@ async def _bind(api: LeaderGuard, write: Bind, *, uncertain: bool) -> Outcome:
     if uncertain and (outcome := await _bound(api, write)) is not None:
         return outcome
     claims = []
-    for each in write.before:
-        if isinstance(each, AllocateClaim):
-            claims.append((each, await allocate_claim(api, each)))
+    for preparation in write.before:
+        if isinstance(preparation, AllocateClaim):
+            claims.append((preparation, await allocate_claim(api, preparation)))
             continue
-        await api.patch(each.path, each.patch, Patch.MERGE, IgnoredObject)
+        await api.patch(preparation.path, preparation.patch, Patch.MERGE, IgnoredObject)
     for allocate, claim in claims:
         await check_devices(api, allocate, claim)
     metadata = {"name": write.name, "uid": write.uid, "annotations": write.annotations}

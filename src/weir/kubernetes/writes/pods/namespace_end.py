@@ -72,10 +72,10 @@ class NamespaceEnds:
             namespace, _, name = change.key.partition("/")
             pod = change.object if isinstance(change, ObjectSet) else None
             if pod is not None and _is_kept(pod):
-                there = self._pods.setdefault(namespace, {})
-                if name not in there or there[name].uid != pod.metadata.uid:
-                    there[name] = _KeptPod(pod.metadata.uid)
-                there[name].written |= any(each.type == ENDED for each in pod.status.conditions)
+                kept_pods = self._pods.setdefault(namespace, {})
+                if name not in kept_pods or kept_pods[name].uid != pod.metadata.uid:
+                    kept_pods[name] = _KeptPod(pod.metadata.uid)
+                kept_pods[name].written |= any(condition.type == ENDED for condition in pod.status.conditions)
                 touched[namespace] = None
             elif (pods := self._pods.get(namespace)) is not None:
                 pods.pop(name, None)

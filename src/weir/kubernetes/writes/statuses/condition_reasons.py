@@ -61,7 +61,7 @@ def all_condition_reasons() -> Iterator[str]:
 
 
 def _word(code: str) -> str:
-    found = _REASONS.get(code)  # type: ignore[call-overload] # a code is the text of itself
-    if found is None and code in _STOP_RULES:
+    word = _REASONS.get(code)  # type: ignore[call-overload] # a code is the text of itself
+    if word is None and code in _STOP_RULES:
         return _STOPPED
-    return found or "".join(part.capitalize() for part in code.split("_"))
+    return word or "".join(part.capitalize() for part in code.split("_"))

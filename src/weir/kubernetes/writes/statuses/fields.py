@@ -70,9 +70,9 @@ def notices(gang: Gang) -> Iterator[tuple[str, str]]:
 
 def allocations(holding: Iterable[TrackedPod], *, granted: bool) -> list[Words]:
     """Return the nodes and devices of pods, as far as Weir counts them and an object can hold them."""
-    found: list[Words] = []
+    entries: list[Words] = []
     left = ALLOCATED_BYTES_MOST
-    for tracked in sorted(holding, key=lambda each: each.name):
+    for tracked in sorted(holding, key=lambda pod: pod.name):
         if not tracked.settled or tracked.guessed:
             continue
         words: Words = {
@@ -92,8 +92,8 @@ def allocations(holding: Iterable[TrackedPod], *, granted: bool) -> list[Words]:
         left -= len(msgspec.json.encode(words))
         if left < 0:
             break
-        found.append(words)
-    return found
+        entries.append(words)
+    return entries
 
 
 def status_patch(gang: Gang, status: Words, *, urgent: bool = False) -> PatchStatus:

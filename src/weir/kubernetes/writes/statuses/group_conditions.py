@@ -35,11 +35,13 @@ class GroupConditions:
         if gang.key.kind != POD_GROUP or gang.head is None or gang.head.derived.native is None:
             return
         version = gang.key.api_version.rpartition("/")[2]
-        before = {each["type"]: each for each in self._written.get(gang, ())}
+        before = {condition["type"]: condition for condition in self._written.get(gang, ())}
         type_ = _TYPES.get(version, _TYPE_SINCE_1_37)
-        found = [_scheduled(type_, gang, phase, why, before.get(type_))]
-        found.append(_disruption(phase, stop, before.get(DISRUPTION)))
-        conditions = tuple(_since(each, before, now_s) for each in found if each is not None)
+        candidates = [_scheduled(type_, gang, phase, why, before.get(type_))]
+        candidates.append(_disruption(phase, stop, before.get(DISRUPTION)))
+        conditions = tuple(
+            _since(condition, before, now_s) for condition in candidates if condition is not None
+        )
         if not conditions or conditions == self._written.get(gang):
             return
         only_reworded = _states(conditions) == _states(self._written.get(gang, ()))
@@ -92,9 +94,9 @@ def _since(condition: dict[str, str], before: dict[str, dict[str, str]], now_s: 
     """Return a condition with the time since when it has this status."""
     last = before.get(condition["type"])
     same = last is not None and last["status"] == condition["status"]
-    at = last["lastTransitionTime"] if last is not None and same else moment(now_s)
-    return {**condition, "lastTransitionTime": at}
+    changed_at = last["lastTransitionTime"] if last is not None and same else moment(now_s)
+    return {**condition, "lastTransitionTime": changed_at}
 
 
 def _states(conditions: tuple[dict[str, str], ...]) -> list[tuple[str, str, str]]:
-    return [(each["type"], each["status"], each["reason"]) for each in conditions]
+    return [(condition["type"], condition["status"], condition["reason"]) for condition in conditions]

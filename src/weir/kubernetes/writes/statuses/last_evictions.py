@@ -46,14 +46,14 @@ class LastEvictions:
             "by": cause.by,
             "choice": cut(cause.choice),
         }
-        found = self._evictions.get(gang)
-        if found is None or found.words != words:
-            found = self._evictions[gang] = _Eviction(words, now_s)
+        eviction = self._evictions.get(gang)
+        if eviction is None or eviction.words != words:
+            eviction = self._evictions[gang] = _Eviction(words, now_s)
         if tracked is not None and tracked.info is not None and tracked.at_s:
             request = tracked.info.request
             milli = min(WHOLE_MILLI, request.share_on(self._node_states.device_memory(tracked.node)))
-            found.stopped[tracked.uid] = request.devices * milli / WHOLE_MILLI, tracked.at_s
-        found.count(gang.checkpointed_s)
+            eviction.stopped[tracked.uid] = request.devices * milli / WHOLE_MILLI, tracked.at_s
+        eviction.count(gang.checkpointed_s)
 
     def restore(self, gang: Gang, last: LastEviction) -> None:
         """Take over the last eviction of a workload's object, unless there was a later one."""
@@ -62,16 +62,16 @@ class LastEvictions:
 
     def of(self, gang: Gang) -> Words | None:
         """Return the last eviction of a workload; None if there was none."""
-        found = self._evictions.get(gang)
-        if found is None:
+        eviction = self._evictions.get(gang)
+        if eviction is None:
             return None
         pods = list(gang.pods())
-        if any(each.uid in found.stopped for each in pods) or not any(each.holds for each in pods):
-            found.count(gang.checkpointed_s)
+        if any(pod.uid in eviction.stopped for pod in pods) or not any(pod.holds for pod in pods):
+            eviction.count(gang.checkpointed_s)
         else:
-            found.stopped.clear()  # later checkpoints belong to a later run
-        lost = {} if found.lost_gpu_s is None else {"lostGpuSeconds": round(found.lost_gpu_s, 1)}
-        return {**found.words, **lost}
+            eviction.stopped.clear()  # later checkpoints belong to a later run
+        lost = {} if eviction.lost_gpu_s is None else {"lostGpuSeconds": round(eviction.lost_gpu_s, 1)}
+        return {**eviction.words, **lost}
 
     def drop(self, gang: Gang) -> None:
         """Forget a workload."""

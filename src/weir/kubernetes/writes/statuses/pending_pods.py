@@ -51,10 +51,10 @@ class PendingPods:
         self, gang: Gang, pods: Iterable[tuple[TrackedPod, Explanation]], now_s: float
     ) -> Iterator[Write | EmitEvent]:
         """Yield the writes for these pods, which are all that wait."""
-        there: dict[str, _WrittenCondition] = {}
+        conditions: dict[str, _WrittenCondition] = {}
         due: list[float] = []
         for tracked, why in pods:
-            written = there[tracked.uid] = self._conditions.get(tracked.uid) or _WrittenCondition(
+            written = conditions[tracked.uid] = self._conditions.get(tracked.uid) or _WrittenCondition(
                 since_s=now_s
             )
             yield from self._of(gang, tracked, why, written, now_s)
@@ -63,7 +63,7 @@ class PendingPods:
             if (written.reason, written.sentence) != (reason, why.sentence):
                 every_s = REASON_EVERY_S if written.reason != reason else SENTENCE_EVERY_S
                 due.append(written.written_s + every_s)
-        self._conditions = there
+        self._conditions = conditions
         self.next_s = min(due, default=None)
 
     def _of(

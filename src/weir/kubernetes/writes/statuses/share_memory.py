@@ -21,10 +21,10 @@ def memory_isolation(gang: Gang, holding: Iterable[TrackedPod], cluster_state: C
     """
     placed = [tracked for tracked in holding if tracked.info is not None]
     shares = [tracked for tracked in placed if tracked.info is not None and is_share(tracked.info.request)]
-    claimed = {each: cluster_state.claims.shared_gpu_classes(each.key, each.node) for each in placed}
+    claimed = {pod: cluster_state.claims.shared_gpu_classes(pod.key, pod.node) for pod in placed}
     if not shares and not any(claimed.values()):
         return {"gpuMemoryIsolation": None}
-    if not all(_is_limited_by_driver(each, classes, cluster_state) for each, classes in claimed.items()):
+    if not all(_is_limited_by_driver(pod, classes, cluster_state) for pod, classes in claimed.items()):
         return {"gpuMemoryIsolation": UNLIMITED}
     memory = cluster_state.share_memory
     unlimited = [tracked for tracked in shares if not _is_limited(tracked, cluster_state)]
@@ -41,8 +41,8 @@ def memory_isolation(gang: Gang, holding: Iterable[TrackedPod], cluster_state: C
 
 
 def _stated(gang: Gang, cluster_state: ClusterState) -> str | None:
-    thing = cluster_state.registry.objects.get(gang.name)
-    return None if thing is None else thing.status.gpu_memory_isolation
+    workload_object = cluster_state.registry.objects.get(gang.name)
+    return None if workload_object is None else workload_object.status.gpu_memory_isolation
 
 
 def _is_limited(tracked: TrackedPod, cluster_state: ClusterState) -> bool:
@@ -71,8 +71,11 @@ def _is_limited_by_driver(tracked: TrackedPod, classes: Iterable[str], cluster_s
     """
     if not classes:
         return True
-    found = [cluster_state.claims.inventory.classes.get(name) for name in classes]
-    limits = all(each is not None and limits_memory(each.metadata.labels) for each in found)
+    device_classes = [cluster_state.claims.inventory.classes.get(name) for name in classes]
+    limits = all(
+        device_class is not None and limits_memory(device_class.metadata.labels)
+        for device_class in device_classes
+    )
     return limits and not is_privileged(cluster_state.resolver.pod(tracked.key).spec)
 
 

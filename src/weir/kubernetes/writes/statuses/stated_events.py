@@ -64,16 +64,22 @@ def stated_events(name: str, project: str, status: WorkloadStatus, now_s: float)
     yield from _idle_events(name, status, now_s)
     if status.phase in ENDS and status.ended_at:
         yield _end(name, status, status.ended_at)
-    for each in status.past_events:
-        yield _event(each.id, each.at, each.kind, each.sentence, *each.topics)
+    for past_event in status.past_events:
+        yield _event(past_event.id, past_event.at, past_event.kind, past_event.sentence, *past_event.topics)
 
 
-def eviction_event(name: str, at: str, sentence: str) -> StatedEvent:
+def eviction_event(name: str, evicted_at: str, sentence: str) -> StatedEvent:
     """Return the event of an eviction."""
-    return _event(f"eviction {at}", at, "stopping", f"{name} is evicted: {as_clause(sentence)}", "eviction")
+    return _event(
+        f"eviction {evicted_at}",
+        evicted_at,
+        "stopping",
+        f"{name} is evicted: {as_clause(sentence)}",
+        "eviction",
+    )
 
 
-def _end(name: str, status: WorkloadStatus, at: str) -> StatedEvent:
+def _end(name: str, status: WorkloadStatus, ended_at: str) -> StatedEvent:
     """Return the end; one by a time rule or a failed dependency is a failure, as on a machine."""
     rule = "" if status.reason is None else status.reason.why
     is_failure = status.phase == "Failed" or (
@@ -83,7 +89,7 @@ def _end(name: str, status: WorkloadStatus, at: str) -> StatedEvent:
     after = f" after running for {span(ran_s)}" if ran_s >= 1 else ""
     why = f": {as_clause(status.reason.sentence)}" if status.reason and status.reason.sentence else "."
     topics: tuple[str, ...] = ("failure", "end") if is_failure else ("end",)
-    return _event("end", at, "ended", f"{name} {ENDS[status.phase]}{after}{why}", *topics)
+    return _event("end", ended_at, "ended", f"{name} {ENDS[status.phase]}{after}{why}", *topics)
 
 
 def _idle_events(name: str, status: WorkloadStatus, now_s: float) -> Iterator[StatedEvent]:
@@ -101,13 +107,13 @@ def _idle_events(name: str, status: WorkloadStatus, now_s: float) -> Iterator[St
 def _where(nodes: list[str]) -> str:
     if not nodes:
         return ""
-    more = len(nodes) - NODES_NAMED_MAX
-    return f" on {', '.join(nodes[:NODES_NAMED_MAX])}{f' and {more} more nodes' if more > 0 else ''}"
+    unnamed = len(nodes) - NODES_NAMED_MAX
+    return f" on {', '.join(nodes[:NODES_NAMED_MAX])}{f' and {unnamed} more nodes' if unnamed > 0 else ''}"
 
 
-def _event(id_: str, at: str, kind: str, sentence: str, *topics: str) -> StatedEvent:
+def _event(id_: str, stated_at: str, kind: str, sentence: str, *topics: str) -> StatedEvent:
     stop = "" if sentence.endswith((".", "!", "?")) else "."
-    return StatedEvent(id_, seconds_of(at), kind, topics, f"{sentence}{stop}")
+    return StatedEvent(id_, seconds_of(stated_at), kind, topics, f"{sentence}{stop}")
 
 
 @dataclass(slots=True)
@@ -133,58 +139,68 @@ class PastEvents:
     def evicted(self, gang: Gang, cause: EvictionCause, now_s: float) -> None:
         """Note an eviction: the next one may come before a status states it."""
         if self.has_rules(gang.key.namespace):
-            event, known = eviction_event(gang.name, moment(now_s), cause.sentence), self._of(gang)
-            known.stated.setdefault(event.id, event)
-            known.has_news = True
+            event, events = eviction_event(gang.name, moment(now_s), cause.sentence), self._of(gang)
+            events.stated.setdefault(event.id, event)
+            events.has_news = True
 
     def returns_quota(self, gang: Gang, cause: EvictionCause, now_s: float) -> Words:
         """Note an eviction for a workload; return the fields of its status that keep it."""
         is_return = cause.rule == EvictionRule.RECLAIM_QUOTA and self.has_rules(gang.key.namespace)
-        if not is_return or (known := self._of(gang)).quota_returned_at == moment(now_s):
+        if not is_return or (events := self._of(gang)).quota_returned_at == moment(now_s):
             return {}
-        known.quota_returned_at = moment(now_s)
-        return {"quotaReturnedAt": known.quota_returned_at}
+        events.quota_returned_at = moment(now_s)
+        return {"quotaReturnedAt": events.quota_returned_at}
 
     def has_news(self, gang: Gang) -> bool:
         """Return True if no status states the last eviction of a workload yet."""
-        known = self._events.get(gang)
-        return known is not None and known.has_news
+        events = self._events.get(gang)
+        return events is not None and events.has_news
 
-    def add_to(self, status: Words, gang: Gang, thing: WorkloadObject | None, now_s: float) -> None:
-        """Add the past events to a new status; `thing` is the object as it was last seen.
+    def add_to(self, status: Words, gang: Gang, workload_object: WorkloadObject | None, now_s: float) -> None:
+        """Add the past events to a new status; `workload_object` is the object as it was last seen.
 
         Its status counts too, as another leader may have written it.
         """
-        before = WorkloadStatus() if thing is None else thing.status
-        found = self._news_of(status, gang, thing, now_s) if self.has_rules(gang.key.namespace) else {}
-        if not found:
+        before = WorkloadStatus() if workload_object is None else workload_object.status
+        news = (
+            self._news_of(status, gang, workload_object, now_s) if self.has_rules(gang.key.namespace) else {}
+        )
+        if not news:
             self._events.pop(gang, None)
         for key, listed in (
             ("quotaReturnedAt", before.quota_returned_at),
             ("pastEvents", before.past_events),
         ):
-            if found.get(key) or listed:
-                status[key] = found.get(key) or None
+            if news.get(key) or listed:
+                status[key] = news.get(key) or None
 
-    def _news_of(self, status: Words, gang: Gang, thing: WorkloadObject | None, now_s: float) -> Words:
-        known, project = self._of(gang), gang.project or ""
-        if thing is not None and thing.spec.owner.uid == gang.key.uid:
-            known.quota_returned_at = max(known.quota_returned_at, thing.status.quota_returned_at or "")
-            for each in stated_events(gang.name, project, thing.status, now_s):
-                known.stated.setdefault(each.id, each)
+    def _news_of(
+        self, status: Words, gang: Gang, workload_object: WorkloadObject | None, now_s: float
+    ) -> Words:
+        events, project = self._of(gang), gang.project or ""
+        if workload_object is not None and workload_object.spec.owner.uid == gang.key.uid:
+            events.quota_returned_at = max(
+                events.quota_returned_at, workload_object.status.quota_returned_at or ""
+            )
+            for event in stated_events(gang.name, project, workload_object.status, now_s):
+                events.stated.setdefault(event.id, event)
         read = {name: status[name] for name in _READ if status.get(name) is not None}
         new = msgspec.convert(read, WorkloadStatus)
-        new.quota_returned_at = known.quota_returned_at
-        stated = {each.id: each for each in stated_events(gang.name, project, new, now_s)}
-        past = {**known.past, **known.stated}
-        kept = sorted((each for id_, each in past.items() if id_ not in stated), key=lambda each: each.at_s)
-        known.past = {each.id: each for each in kept[-PAST_EVENTS_MAX:]}
-        times = {id_: each.at_s for id_, each in known.stated.items()}
-        known.stated = {id_: replace(each, at_s=times.get(id_, each.at_s)) for id_, each in stated.items()}
-        known.has_news = False
+        new.quota_returned_at = events.quota_returned_at
+        stated = {event.id: event for event in stated_events(gang.name, project, new, now_s)}
+        past = {**events.past, **events.stated}
+        kept = sorted(
+            (event for id_, event in past.items() if id_ not in stated), key=lambda event: event.at_s
+        )
+        events.past = {event.id: event for event in kept[-PAST_EVENTS_MAX:]}
+        times = {id_: event.at_s for id_, event in events.stated.items()}
+        events.stated = {
+            id_: replace(event, at_s=times.get(id_, event.at_s)) for id_, event in stated.items()
+        }
+        events.has_news = False
         return {
-            "quotaReturnedAt": known.quota_returned_at,
-            "pastEvents": [each.words for each in known.past.values()],
+            "quotaReturnedAt": events.quota_returned_at,
+            "pastEvents": [event.words for event in events.past.values()],
         }
 
     def _of(self, gang: Gang) -> _GangEvents:

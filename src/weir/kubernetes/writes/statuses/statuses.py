@@ -260,7 +260,7 @@ class StatusWriter:
         spec = spec_body(gang, done, self._cluster_state.node_states)
         if (text := digest(spec)) != done.spec and may_change(gang, done, self._cluster_state):
             done.spec = text
-            writes.append(upsert(gang, spec, text, there=self._registry.object_of(gang) is not None))
+            writes.append(upsert(gang, spec, text, exists=self._registry.object_of(gang) is not None))
         gang.note_shortness(now_s)
         evicted = self._evictions.of(gang)
         status = status_body(gang, phase, why, self._cluster_state, done=done, eviction=evicted)
@@ -332,23 +332,23 @@ class StatusWriter:
         self._evictions.drop(gang)
         self.past.drop(gang)
         kept: tuple[dict[Gang, Any], ...] = (self._written, self._events, self._stops)
-        for each in (*kept, self._later, self._delayed, self._reasoned):
-            each.pop(gang, None)
+        for by_gang in (*kept, self._later, self._delayed, self._reasoned):
+            by_gang.pop(gang, None)
 
     def _begin(self, gang: Gang, done: WrittenStatus, now_s: float) -> None:
         """Take over the fields of its object, so that times go on from there."""
         for reason, sentence in notices(gang):
             self._say(gang, reason, sentence, "Scheduling", "Normal")
-        thing = self._registry.object_of(gang)
-        if thing is None:
+        stored = self._registry.object_of(gang)
+        if stored is None:
             return
-        done.spec, done.found, done.shown = thing.written, thing.status.written, thing.status.phase
-        last = thing.status.last_eviction
+        done.spec, done.found, done.shown = stored.written, stored.status.written, stored.status.phase
+        last = stored.status.last_eviction
         if last is not None:
             self._evictions.restore(gang, last)
-        if thing.status.since:
-            done.phase = thing.status.phase
-            done.since_s = min(seconds_of(thing.status.since), now_s)  # another clock may have written it
+        if stored.status.since:
+            done.phase = stored.status.phase
+            done.since_s = min(seconds_of(stored.status.since), now_s)  # another clock may have written it
 
     def _why(self, gang: Gang, phase: str) -> Explanation | None:
         if phase == "Refused" or gang.quarantined:
@@ -389,7 +389,7 @@ class StatusWriter:
 
     def _events_of(self, gang: Gang) -> Iterator[EmitEvent]:
         """Yield the events about its object, once its uid is known."""
-        thing = self._registry.object_of(gang)
-        if gang in self._events and thing is not None and thing.uid:
-            about = regarding(gang, thing.uid)
+        stored = self._registry.object_of(gang)
+        if gang in self._events and stored is not None and stored.uid:
+            about = regarding(gang, stored.uid)
             yield from (replace(event, regarding=about) for event in self._events.pop(gang))

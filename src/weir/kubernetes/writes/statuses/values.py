@@ -39,16 +39,16 @@ def trouble_conditions(kind: str, reason: str, troubles: Sequence[Trouble], noun
     """Return the condition that names the first troubles and counts the rest; `noun` is plural."""
     if not troubles:
         return []
-    sentences = [each.sentence for each in troubles[:TROUBLES_NAMED_MAX]]
-    more = len(troubles) - len(sentences)
-    message = "; ".join(sentences) + (f"; and {more} more {noun}" if more else "")
+    sentences = [trouble.sentence for trouble in troubles[:TROUBLES_NAMED_MAX]]
+    unnamed = len(troubles) - len(sentences)
+    message = "; ".join(sentences) + (f"; and {unnamed} more {noun}" if unnamed else "")
     return [
         {
             "type": kind,
             "status": "True",
             "reason": reason,
             "message": f"{message}.",
-            "lastTransitionTime": moment(min(each.since_s for each in troubles)),
+            "lastTransitionTime": moment(min(trouble.since_s for trouble in troubles)),
         }
     ]
 

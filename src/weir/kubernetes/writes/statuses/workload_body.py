@@ -79,7 +79,7 @@ def phase_of(gang: Gang) -> str:
 
 def goes_with_its_owner(gang: Gang, done: WrittenStatus, state: ClusterState) -> bool:
     """Return True if its object was deleted with its owner, before its pods: another would count again."""
-    is_going = any(each.holds or each.deleting for each in gang.pods())
+    is_going = any(pod.holds or pod.deleting for pod in gang.pods())
     has_begun = bool(done.spec) or done.missing_s is not None or is_going
     is_missing = not gang.key.uid or gang.name not in state.registry.objects
     return has_begun and is_missing and owner_is_gone(gang, state.resolver.owners, state.resolver.groups)
@@ -117,10 +117,10 @@ def _counts_without_replaced(
     `before` are the counts as they were last.
     """
     counts = []
-    for at, group in enumerate(groups):
-        slots = gang.groups[at].slots if at < len(gang.groups) else ()
+    for index, group in enumerate(groups):
+        slots = gang.groups[index].slots if index < len(gang.groups) else ()
         deleting = sum(tracked is not None and tracked.deleting for tracked in slots)
-        was = before[at] if at < len(before) else group.count
+        was = before[index] if index < len(before) else group.count
         counts.append(was if group.count - deleting <= was < group.count else group.count)
     return tuple(counts)
 
@@ -154,8 +154,8 @@ def _in_full(spec: Words) -> Words:
     }
 
 
-def upsert(gang: Gang, spec: Words, digest: str, *, there: bool) -> UpsertWorkload:
-    """Return the write of a workload's object; `there`: it has one."""
+def upsert(gang: Gang, spec: Words, digest: str, *, exists: bool) -> UpsertWorkload:
+    """Return the write of a workload's object; `exists`: it has one."""
     key = gang.key
     reference = {
         "apiVersion": key.api_version,
@@ -172,7 +172,7 @@ def upsert(gang: Gang, spec: Words, digest: str, *, there: bool) -> UpsertWorklo
     }
     body = {"apiVersion": API_VERSION, "kind": "Workload", "metadata": meta, "spec": _in_full(spec)}
     path = path_of(API_VERSION, "workloads", key.namespace)
-    return UpsertWorkload(path, gang.object_name, body, there=there, about=gang)
+    return UpsertWorkload(path, gang.object_name, body, there=exists, about=gang)
 
 
 def status_body(
@@ -259,8 +259,11 @@ def _size(gang: Gang, phase: str, done: WrittenStatus, cluster_state: ClusterSta
     The pods of an ended one are gone. After a change of the leader its object alone says what they were.
     """
     if gang.foreseen and gang.head is not None:
-        first, each = gang.groups[0].request, gang.head.request  # a claim that all of them name counts once
-        of_first, of_each = (_milli_of(request, cluster_state.node_states) for request in (first, each))
+        first, follower = (
+            gang.groups[0].request,
+            gang.head.request,
+        )  # a claim that all of them name counts once
+        of_first, of_each = (_milli_of(request, cluster_state.node_states) for request in (first, follower))
         return gang.foreseen, of_first + (gang.foreseen - 1) * of_each
     if phase not in PHASES.values():
         pods = max(gang.count + gang.members.count, gang.whole)
@@ -293,11 +296,11 @@ def _milli_of(request: Request, node_states: NodeStates, node: str = "") -> int:
 def _absent_requests(gang: Gang) -> Iterator[Request]:
     """Return the requests of pods that it needs and that don't exist, as far as they are known."""
     assert gang.head is not None
-    there, minima = pods_by_role(gang), minimum_of(gang, gang.head).minima
-    left = gang.whole - counted_pods(there, minima, gang.whole) - gang.members.pending
+    existing, minima = pods_by_role(gang), minimum_of(gang, gang.head).minima
+    left = gang.whole - counted_pods(existing, minima, gang.whole) - gang.members.pending
     by_role = {group.role: group.request for group in reversed(gang.groups)}
     for role, least in minima.items():
-        lacking = max(0, min(least - there[role], left))
+        lacking = max(0, min(least - existing[role], left))
         left -= lacking
         if role in by_role:
             yield from [by_role[role]] * lacking

@@ -36,7 +36,7 @@ async def present_person(
     user = str(owner["user"])
     if owner["token"] is not None:
         accounts.check_token_user(user)
-        row = next((each for each in tokens() if each.id == owner["token"]), None)
+        row = next((token for token in tokens() if token.id == owner["token"]), None)
         if row is None or not row.holds(now_s):
             raise RequestRefused(403, f"The token with which {user} made it is revoked or has expired.")
         return token_person(row)

@@ -183,7 +183,7 @@ class AuditLog:
         self, limit: int, *, user: str | None = None, outcome: str | None = None, path: str = ""
     ) -> list[dict[str, Any]]:
         """Return the newest lines, newest first; `path` is a part of theirs."""
-        found: list[dict[str, Any]] = []
+        lines: list[dict[str, Any]] = []
         for line in self._lines():
             if user is not None and line.get("user") != user:
                 continue
@@ -191,10 +191,10 @@ class AuditLog:
                 continue
             if path and path not in str(line.get("path")):
                 continue
-            found.append(line)
-            if len(found) >= limit:
+            lines.append(line)
+            if len(lines) >= limit:
                 break
-        return found
+        return lines
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         for number in range(FILES_KEPT):

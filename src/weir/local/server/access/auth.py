@@ -189,8 +189,8 @@ def _is_signed(token: str) -> bool:
 
 def person_of(request: Request) -> Person:
     """Return the requester that authentication has found."""
-    found: Person = request.state.person
-    return found
+    person: Person = request.state.person
+    return person
 
 
 def _written_token(path: Path) -> str | None:

@@ -84,9 +84,9 @@ class OidcSignIn:
             RequestRefused: it proves nothing, or can't be verified now.
         """
         credential = PREFIX + sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
-        known = self._tokens.get(credential)
+        remembered = self._tokens.get(credential)
         try:
-            if known is None or known.generation != self.provider.generation:
+            if remembered is None or remembered.generation != self.provider.generation:
                 keys = await self.provider.keys(key_of(token))
                 identity = verified(token, keys, self.settings, self._clock())
                 self._remember(credential, _VerifiedToken(identity, self.provider.generation))
@@ -124,8 +124,8 @@ class OidcSignIn:
 
     def _make_way(self, subject: str, now_s: float) -> None:
         """Forget sessions that have ended, and the oldest ones beyond the limits."""
-        self._sessions = {key: each for key, each in self._sessions.items() if each.until_s > now_s}
-        own = [key for key, each in self._sessions.items() if each.identity.subject == subject]
+        self._sessions = {key: session for key, session in self._sessions.items() if session.until_s > now_s}
+        own = [key for key, session in self._sessions.items() if session.identity.subject == subject]
         for key in own[: max(0, len(own) - SESSIONS_PER_PERSON_MAX + 1)]:
             del self._sessions[key]
         while len(self._sessions) >= SESSIONS_MAX:
@@ -191,7 +191,7 @@ class OidcSignIn:
         """
         identity = self._identity(credential, SESSION_S if is_open else LEEWAY_S)
         user = self._user(identity)
-        groups = frozenset(PREFIX + each for each in identity.groups)
+        groups = frozenset(PREFIX + group for group in identity.groups)
         is_admin = self.settings.admin_group is not None and self.settings.admin_group in identity.groups
         roles = {} if is_admin else self._roles(user, groups)
         if not is_admin and not roles:

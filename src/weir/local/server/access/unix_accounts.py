@@ -53,8 +53,8 @@ class UnixAccounts:
         Raises:
             RequestRefused: the account database doesn't answer.
         """
-        found = self._found.get(which)
-        if found is None or self._clock() - found.at_s >= FRESH_S:
+        cached = self._found.get(which)
+        if cached is None or self._clock() - cached.at_s >= FRESH_S:
             task = self._running.get(which)
             if task is None:
                 task = self._running[which] = asyncio.create_task(self._look(which))
@@ -64,8 +64,8 @@ class UnixAccounts:
                 raise RequestRefused(
                     503, "The account database of this machine doesn't answer: try again.", retry_after_s=5.0
                 ) from None
-            found = self._found[which]
-        return found.account
+            cached = self._found[which]
+        return cached.account
 
     async def has_group(self, name: str) -> bool:
         """Return True if a Unix group exists."""
@@ -73,8 +73,8 @@ class UnixAccounts:
 
     def known(self, which: int | str) -> UnixAccount | None:
         """Return the account as it was looked up last; None if it never was."""
-        found = self._found.get(which)
-        return None if found is None else found.account
+        cached = self._found.get(which)
+        return None if cached is None else cached.account
 
     async def _look(self, which: int | str) -> None:
         try:

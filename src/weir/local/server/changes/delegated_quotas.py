@@ -34,11 +34,13 @@ def check_within(person: Person, before: Queue | None, after: Queue, queues: Ite
     if may(person, Action.ADMINISTER):
         return
     _check_protected(before or _NEW, after)
-    of = {queue.name: queue for queue in queues}
-    parent = of[after.parent or ""]
+    by_name = {queue.name: queue for queue in queues}
+    parent = by_name[after.parent or ""]
     for resource, most in parent.quota.items():
-        others = [each for each in of.values() if each.parent == parent.name and each.name != after.name]
-        already = sum(each.quota.get(resource, UNLIMITED) for each in others)
+        others = [
+            queue for queue in by_name.values() if queue.parent == parent.name and queue.name != after.name
+        ]
+        already = sum(queue.quota.get(resource, UNLIMITED) for queue in others)
         was_below = before is not None and before.parent == parent.name
         had = already + (before.quota.get(resource, UNLIMITED) if was_below and before is not None else 0)
         gets = already + after.quota.get(resource, UNLIMITED)

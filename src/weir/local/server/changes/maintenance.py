@@ -52,10 +52,10 @@ class Maintenance:
 
     def begin(self) -> None:
         """Tell the backend the windows that an earlier server kept."""
-        found = read_windows(self._pool.home)
-        if found is None:
+        windows = read_windows(self._pool.home)
+        if windows is None:
             self.trouble = f"The maintenance windows in {FILE} can't be read: announce them again."
-        self._windows = found or MaintenanceWindows()
+        self._windows = windows or MaintenanceWindows()
         self._tell()
 
     async def watch(self) -> None:
@@ -211,7 +211,9 @@ class Maintenance:
         """Return the windows; if there is no place for another, without those that are over."""
         if len(self._windows.windows) < WINDOWS_MAX:
             return self._windows
-        return self._windows.without(*[each.name for each in self._windows.windows if self._is_over(each)])
+        return self._windows.without(
+            *[window.name for window in self._windows.windows if self._is_over(window)]
+        )
 
     def _new_name(self) -> str:
         number = 1

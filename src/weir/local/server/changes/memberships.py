@@ -33,23 +33,23 @@ def effective_roles(
     """
     direct: dict[str, Role] = {}
     has_account = not user.startswith(OIDC_PREFIX)
-    for each in memberships:
+    for membership in memberships:
         is_theirs = (
-            (each.kind == "everyone" and has_account)
-            or (each.kind == "user" and each.name == user)
-            or (each.kind == "group" and each.name in groups)
+            (membership.kind == "everyone" and has_account)
+            or (membership.kind == "user" and membership.name == user)
+            or (membership.kind == "group" and membership.name in groups)
         )
         if is_theirs:
-            role = Role[each.role.upper()]
-            direct[each.scope] = max(role, direct.get(each.scope, role))
+            role = Role[membership.role.upper()]
+            direct[membership.scope] = max(role, direct.get(membership.scope, role))
     roles: dict[str, Role] = {}
     if not direct:
         return roles
     for queue in queues:
         above = None if queue.parent is None else roles.get(queue.parent)
-        found = [role for role in (direct.get(queue.name), above) if role is not None]
-        if found:
-            roles[queue.name] = max(found)
+        candidates = [role for role in (direct.get(queue.name), above) if role is not None]
+        if candidates:
+            roles[queue.name] = max(candidates)
     return roles
 
 
@@ -91,12 +91,12 @@ class Memberships:
             self._seen = (memberships, queues)
             self._roles.clear()
         key = (user, groups)
-        found = self._roles.get(key)
-        if found is None:
+        roles = self._roles.get(key)
+        if roles is None:
             if len(self._roles) >= PERSONS_MAX:
                 self._roles.clear()
-            found = self._roles[key] = effective_roles(memberships, user, groups, queues)
-        return found
+            roles = self._roles[key] = effective_roles(memberships, user, groups, queues)
+        return roles
 
     def members(self, scope: str, is_project: bool, person: Person) -> list[MembershipRecord]:
         """Return the memberships of a department or project, its own first, then those of departments above.
@@ -106,12 +106,14 @@ class Memberships:
         """
         self._check_scope(scope, is_project)
         require(person, Action.VIEW, scope)
-        of, found = self._pool.inventory.of, []
-        here: str | None = scope
-        while here is not None:
-            found += [each for each in self._pool.store.memberships if each.scope == here]
-            here = of[here].parent
-        return found
+        queues, memberships = self._pool.inventory.of, []
+        current: str | None = scope
+        while current is not None:
+            memberships += [
+                membership for membership in self._pool.store.memberships if membership.scope == current
+            ]
+            current = queues[current].parent
+        return memberships
 
     def note(self, scope: str, is_project: bool) -> str | None:
         """Return how people get a role in a scope if users of the machine can't be members, else None."""

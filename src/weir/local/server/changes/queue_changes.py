@@ -138,26 +138,28 @@ def _check_version(queue: Queue, before: Queue | None, version: str | None) -> N
 
 def following_departments(queue: Queue | None, name: str, inventory: PoolInventory) -> list[Queue]:
     """Return departments whose quota follows their children, as of `name` being set or deleted."""
-    queues = {each.name: each for each in inventory.queues}
+    queues = {stored_queue.name: stored_queue for stored_queue in inventory.queues}
     followed = []
     before = inventory.of.get(name)
-    parents = {each.parent for each in (before, queue) if each is not None and each.parent is not None}
+    parents = {
+        version.parent for version in (before, queue) if version is not None and version.parent is not None
+    }
     if queue is None:
         queues.pop(name, None)
     else:
         queues[name] = queue
     for parent in sorted(parents):
-        here: str | None = parent
-        while here is not None:
-            department = inventory.of[here]
+        ancestor: str | None = parent
+        while ancestor is not None:
+            department = inventory.of[ancestor]
             if not department.follows:
                 break
-            total = _below(here, tuple(queues.values()))
+            total = _below(ancestor, tuple(queues.values()))
             if total != department.quota.get(GPU):
                 others = {key: value for key, value in department.quota.items() if key != GPU}
-                queues[here] = replace(department, quota={**others, **_gpus(total)})
-                followed.append(queues[here])
-            here = department.parent
+                queues[ancestor] = replace(department, quota={**others, **_gpus(total)})
+                followed.append(queues[ancestor])
+            ancestor = department.parent
     return followed
 
 
@@ -167,7 +169,7 @@ def _gpus(quota: int) -> dict[str, int]:
 
 def _below(name: str, queues: tuple[Queue, ...]) -> int:
     """Return the sum of the GPU quotas right below a department."""
-    return min(UNLIMITED, sum(each.quota.get(GPU, UNLIMITED) for each in queues if each.parent == name))
+    return min(UNLIMITED, sum(queue.quota.get(GPU, UNLIMITED) for queue in queues if queue.parent == name))
 
 
 def _queue(entry: DepartmentEntry | ProjectEntry, parent: str | None) -> Queue:
@@ -183,12 +185,12 @@ def _queue(entry: DepartmentEntry | ProjectEntry, parent: str | None) -> Queue:
 
 def _check_amounts(entry: QueueEntry, inventory: PoolInventory, fields: FieldErrors) -> None:
     check_queue(entry, (), fields)
-    known = sorted(inventory.resources())
+    resources = sorted(inventory.resources())
     for key in ("quota", "limit", "weight"):
         stated: Mapping[str, Written] = getattr(entry, key)
         for resource in stated:
-            if resource not in known and not resource.startswith(GPU_MODEL_PREFIX):
-                text = f"{key}: nothing has a resource {resource}; {suggest(resource, known, fields)}"
+            if resource not in resources and not resource.startswith(GPU_MODEL_PREFIX):
+                text = f"{key}: nothing has a resource {resource}; {suggest(resource, resources, fields)}"
                 fields.at((key, resource), text)
 
 
@@ -196,13 +198,15 @@ def _check_parent(
     name: str, parent: str | None, key: str, inventory: PoolInventory, fields: FieldErrors
 ) -> None:
     departments = [queue.name for queue in inventory.queues if not queue.is_project]
-    here = parent
-    while here is not None:
-        found = inventory.of.get(here)
-        if found is None or found.is_project:
-            fields.at((key,), f"{key}: there is no department {here}; {suggest(here, departments, fields)}")
+    ancestor = parent
+    while ancestor is not None:
+        department = inventory.of.get(ancestor)
+        if department is None or department.is_project:
+            fields.at(
+                (key,), f"{key}: there is no department {ancestor}; {suggest(ancestor, departments, fields)}"
+            )
             return
-        if here == name:
+        if ancestor == name:
             fields.at((key,), f"{key}: {name} would be below itself; write another department, or none")
             return
-        here = found.parent
+        ancestor = department.parent

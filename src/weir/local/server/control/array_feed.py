@@ -122,14 +122,14 @@ class ArrayFeed:
 
     def _number_to_queue(self, view: ArrayView) -> int:
         """Return the number of indices to queue now."""
-        pending = sum(each.status == "pending" for each in view.queued)
+        pending = sum(row.status == "pending" for row in view.queued)
         number = min(PENDING_MAX - pending, view.not_queued)
         at_once = view.record.whole.at_once
         return number if at_once is None else min(number, at_once - view.stored.get("live", 0))
 
     def _take(self, view: ArrayView, fact: ArrayFact) -> None:
         """Note a fact about the array, and pass it on to the indices that are queued."""
-        queued = [each.name for each in view.queued]
+        queued = [row.name for row in view.queued]
         if isinstance(fact, WorkloadChanged):
             for name in queued:
                 self._set_priority(name, fact)

@@ -56,7 +56,7 @@ class _ObservedBackend:
             stops = self._cancellations.facts()
             named = {fact.workload for fact in stops}
             facts = [
-                each for each in facts if not (isinstance(each, CancelRequested) and each.workload in named)
+                fact for fact in facts if not (isinstance(fact, CancelRequested) and fact.workload in named)
             ]
             facts += stops
         self._pool.event_log.facts(facts)
@@ -64,7 +64,7 @@ class _ObservedBackend:
         return facts
 
     def apply(self, effects: Sequence[Effect]) -> None:
-        ending = frozenset(each.workload for each in effects if isinstance(each, EndWorkload))
+        ending = frozenset(effect.workload for effect in effects if isinstance(effect, EndWorkload))
         if ending:  # earlier events have to be stored before an end
             self._pool.record(self._pool.event_log.take(ending))
         self._pool.backend.apply(effects)

@@ -56,10 +56,10 @@ class Probe:
 
     def _write(self) -> dict[str, Trouble]:
         self._stage = "disk"
-        found: dict[str, Trouble] = {"disk": _why(lambda: _write_file(self._home / PROBE_FILE))}
+        troubles: dict[str, Trouble] = {"disk": _why(lambda: _write_file(self._home / PROBE_FILE))}
         self._stage = "database"
-        found["database"] = _why(self._store)
-        return found
+        troubles["database"] = _why(self._store)
+        return troubles
 
 
 def _why(write: Callable[[], None]) -> Trouble:
@@ -96,14 +96,14 @@ class Health:
 
     async def troubles(self) -> dict[str, str]:
         """Return a sentence for each part that makes no progress; empty if all do."""
-        found: dict[str, Trouble] = {name: ask() for name, ask in self._threads.items()}
-        probed, found["requests"] = await asyncio.gather(self._probe.troubles(), _requests())
-        return {name: why for name, why in {**found, **probed}.items() if why is not None}
+        troubles: dict[str, Trouble] = {name: ask() for name, ask in self._threads.items()}
+        probed, troubles["requests"] = await asyncio.gather(self._probe.troubles(), _requests())
+        return {name: why for name, why in {**troubles, **probed}.items() if why is not None}
 
     async def unwritten(self) -> Trouble:
         """Return why the disk or the database can't be written; None if both can."""
-        found = await self._probe.troubles()
-        return " ".join(dict.fromkeys(why for why in found.values() if why is not None)) or None
+        troubles = await self._probe.troubles()
+        return " ".join(dict.fromkeys(why for why in troubles.values() if why is not None)) or None
 
     def close(self) -> None:
         """Check nothing any more."""

@@ -47,7 +47,7 @@ class JobReports:
         if message.kind == RUNG:
             return  # the report itself is a separate message
         step, values = message.step, message.values
-        pool.series.add(uid, message.at_s, {f"{REPORTED}{name}": each for name, each in values.items()})
+        pool.series.add(uid, message.at_s, {f"{REPORTED}{name}": value for name, value in values.items()})
         progress = pool.reported.get(pod.workload)
         if progress is None or progress.uid != uid:
             progress = pool.reported[pod.workload] = ReportedProgress(uid)
@@ -66,6 +66,6 @@ def _pod_event(view: PoolView, pod: PodKey, uid: int, kind: str, sentence: str, 
     """Return an event about a pod; one whose workload is gone from the view has no project."""
     line = view.workloads.get(pod.workload)
     group = str(pod.group) if line is None else line.spec.groups[pod.group].name
-    said = f"Pod {pod.workload}/{group}/{pod.index}: {as_clause(sentence)}"
+    text = f"Pod {pod.workload}/{group}/{pod.index}: {as_clause(sentence)}"
     project, name = (None, None) if line is None else (line.spec.project, pod.workload)
-    return HistoryEvent(at_s, kind, said, uid=uid, workload=name, project=project)
+    return HistoryEvent(at_s, kind, text, uid=uid, workload=name, project=project)

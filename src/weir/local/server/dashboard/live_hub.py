@@ -178,8 +178,10 @@ class LiveHub:
             person = reader.person
             key = (may(person, Action.ADMINISTER), person.scopes)
             if key not in made:
-                mine = (row for row in events if row.project is None or may(person, Action.VIEW, row.project))
-                texts = [answer_json(row) for row in islice(mine, EVENTS_MAX)]
+                visible = (
+                    row for row in events if row.project is None or may(person, Action.VIEW, row.project)
+                )
+                texts = [answer_json(row) for row in islice(visible, EVENTS_MAX)]
                 parts = [("kind", b'"events"'), ("events", joined(texts))]
                 made[key] = compressed(frame(parts)) if texts else b""
             if made[key]:

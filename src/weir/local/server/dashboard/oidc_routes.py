@@ -38,10 +38,10 @@ async def ways(request: Request) -> Response:
     if oidc is None:
         return json_response(SignInWays())
     settings = oidc.settings
-    found = SignInWays(
+    answer = SignInWays(
         issuer=settings.issuer, client_id=settings.login_client, scopes=SCOPES, dashboard=START
     )
-    return json_response(found)
+    return json_response(answer)
 
 
 @routes.get(START, include_in_schema=False)

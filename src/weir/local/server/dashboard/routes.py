@@ -81,9 +81,9 @@ async def sign_in(request: Request) -> Response:
 
 
 @routes.get(_SESSION, include_in_schema=False)
-async def session(who: Who) -> Response:
+async def session(person: Who) -> Response:
     """Return the signed-in person."""
-    answer = json_response(_person(who))
+    answer = json_response(_person(person))
     answer.headers.update(_NO_STORE)
     return answer
 
@@ -106,10 +106,10 @@ async def sign_out(request: Request, _who: Who) -> Response:
 @routes.post(
     "/api/v1/dashboard/links", status_code=201, response_model=DashboardLink, responses=problems(409)
 )
-async def make_link(request: Request, pool: ThePool, who: Who) -> Response:
+async def make_link(request: Request, pool: ThePool, person: Who) -> Response:
     """Make a link that signs in to the dashboard once, within a minute, with the rights of this token."""
     sessions: DashboardSessions = request.app.state.sessions
-    if who.subject:
+    if person.subject:
         raise RequestRefused(409, "Open the pool's address in a browser, and sign in there.")
     code, until_s = sessions.make_code(request.state.credential)
     answer = json_response(pool.on_wall_clock(DashboardLink(path=f"/#code={code}", expires_s=until_s)), 201)
@@ -118,10 +118,10 @@ async def make_link(request: Request, pool: ThePool, who: Who) -> Response:
 
 
 @routes.get("/api/v1/dashboard/stream", include_in_schema=False)
-async def stream(request: Request, who: Who) -> Response:
+async def stream(request: Request, person: Who) -> Response:
     """Stream the list, and then its changes, as lines of JSON."""
     hub: LiveHub = request.app.state.live
-    reader = hub.join(who)
+    reader = hub.join(person)
     if reader is None:
         raise RequestRefused(503, "Too many pages are open already, or the server is being stopped.")
     headers = {**_NO_STORE, "Content-Encoding": "gzip"}
@@ -132,17 +132,17 @@ async def stream(request: Request, who: Who) -> Response:
 async def index(request: Request) -> Response:
     """Return the page; every screen is this one, with its state in the address."""
     check_host(request.scope)
-    found = index_file()
-    if found is None:
+    file = index_file()
+    if file is None:
         raise RequestRefused(503, NOT_BUILT)
-    return Response(found[0], headers=found[1])
+    return Response(file[0], headers=file[1])
 
 
 @routes.get("/assets/{name}", include_in_schema=False)
 async def asset(name: str, request: Request) -> Response:
     """Return a file of the page."""
     check_host(request.scope)
-    found = asset_file(name, request.headers.get("accept-encoding", ""))
-    if found is None:
+    file = asset_file(name, request.headers.get("accept-encoding", ""))
+    if file is None:
         raise RequestRefused(404, "There is no such file.")
-    return Response(found[0], headers=found[1])
+    return Response(file[0], headers=file[1])

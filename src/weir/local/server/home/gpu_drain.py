@@ -41,12 +41,12 @@ def read_gpu_drains(home: Path, count: int) -> GpuDrains:
     """
     try:
         text = private_files.read(home / FILE)
-        found = GpuDrains() if text is None else GpuDrains.model_validate_json(text)
+        drains = GpuDrains() if text is None else GpuDrains.model_validate_json(text)
     except (OSError, ValidationError) as error:
         _LOG.warning("drained_gpus_unreadable", why=type(error).__name__)
         unknown = NodeDrain(user="weir", at_s=0.0, reason=f"{FILE} can't be read")
         return GpuDrains(gpus=dict.fromkeys(range(count), unknown))
-    return GpuDrains(gpus={index: drain for index, drain in found.gpus.items() if index < count})
+    return GpuDrains(gpus={index: drain for index, drain in drains.gpus.items() if index < count})
 
 
 def write_gpu_drains(home: Path, drains: GpuDrains) -> None:

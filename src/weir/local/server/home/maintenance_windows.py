@@ -72,13 +72,15 @@ class MaintenanceWindows(BaseModel):
 
     def with_(self, window: MaintenanceWindow) -> "MaintenanceWindows":
         """Return the windows with one more, in place of that of the same name."""
-        others = [each for each in self.windows if each.name != window.name]
-        ordered = sorted([*others, window], key=lambda each: (each.from_s, each.name))
+        others = [other for other in self.windows if other.name != window.name]
+        ordered = sorted([*others, window], key=lambda planned: (planned.from_s, planned.name))
         return MaintenanceWindows(windows=tuple(ordered))
 
     def without(self, *names: str) -> "MaintenanceWindows":
         """Return the windows without these."""
-        return MaintenanceWindows(windows=tuple(each for each in self.windows if each.name not in names))
+        return MaintenanceWindows(
+            windows=tuple(window for window in self.windows if window.name not in names)
+        )
 
 
 def read_windows(home: Path) -> MaintenanceWindows | None:

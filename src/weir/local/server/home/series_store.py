@@ -56,8 +56,8 @@ class SeriesStore:
         with self._lock:
             series = self._series.get(uid)
             if series is not None:
-                return {name: tuple(each.points) for name, each in series.items()}
-        return {name: tuple(each.points) for name, each in self._read(uid).items()}
+                return {name: tuple(metric.points) for name, metric in series.items()}
+        return {name: tuple(metric.points) for name, metric in self._read(uid).items()}
 
     def flush(self, live: Iterable[int], *, now: bool = False) -> None:
         """Write changed series once a minute, and keep in memory only those of live workloads."""
@@ -67,7 +67,7 @@ class SeriesStore:
         with self._lock:
             dirty, self._dirty = self._dirty, set()
             texts = {
-                uid: _FILE.dump_json({name: each.points for name, each in self._series[uid].items()})
+                uid: _FILE.dump_json({name: metric.points for name, metric in self._series[uid].items()})
                 for uid in dirty
                 if uid in self._series
             }
@@ -101,8 +101,8 @@ class SeriesStore:
     def _read(self, uid: int) -> dict[str, MetricSeries]:
         try:
             text = private_files.read(self._path(uid), _FILE_BYTES_MAX)
-            found = {} if text is None else _FILE.validate_json(text)
+            stored = {} if text is None else _FILE.validate_json(text)
         except (OSError, ValidationError) as error:
             _LOG.warning("series_unreadable", uid=uid, why=type(error).__name__)
             return {}
-        return {name: MetricSeries(points) for name, points in list(found.items())[:NAMES_MAX]}
+        return {name: MetricSeries(points) for name, points in list(stored.items())[:NAMES_MAX]}

@@ -47,8 +47,8 @@ def _occupy(directory: Path) -> int:
     """Return the lock of a directory that belongs to this user alone."""
     try:
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-        found = directory.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        status = directory.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
             raise SocketNotAvailable(f"{directory} must belong to the pool's user, with mode 0755")
         directory.chmod(0o755)  # regardless of the umask, so that others can connect
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

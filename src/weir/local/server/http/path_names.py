@@ -26,6 +26,6 @@ def name_refusal(path: bytes) -> str | None:
     for collection, part in pairwise(parts):
         name = unquote(part)
         if "/" in name and collection in _KINDS:
-            said = f"{name[:_SHOWN_MAX]!r} can't be the name of {_KINDS[collection]}; {NAME_RULE}."
-            return said + (_INDEX if collection == "workloads" else "")
+            sentence = f"{name[:_SHOWN_MAX]!r} can't be the name of {_KINDS[collection]}; {NAME_RULE}."
+            return sentence + (_INDEX if collection == "workloads" else "")
     return None

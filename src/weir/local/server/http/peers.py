@@ -42,8 +42,8 @@ def peer_of_socket(connection: Any) -> PeerCredentials | None:
 
 def peer_of(scope: Scope) -> PeerCredentials | None:
     """Return the peer of a request; None if it came over a port."""
-    found = scope.get("state", {}).get(PEER)
-    return found if isinstance(found, PeerCredentials) else None
+    peer = scope.get("state", {}).get(PEER)
+    return peer if isinstance(peer, PeerCredentials) else None
 
 
 def _overflow_uid() -> int:

@@ -100,7 +100,7 @@ class FieldErrors(FieldErrorList):
 
 
 def read_as(
-    model: type[Shape], raw: bytes | str, what: str, priority_classes: Mapping[str, int] | None = None
+    model: type[Shape], raw: bytes | str, subject: str, priority_classes: Mapping[str, int] | None = None
 ) -> Shape:
     """Parse a body as its model; `priority_classes` are those of the pool, where the body may name one.
 
@@ -108,7 +108,7 @@ def read_as(
         RequestRefused: with everything that doesn't fit.
     """
     context = None if priority_classes is None else {CLASSES_CONTEXT: priority_classes}
-    return read_model(model, raw, FieldErrors(what), context)
+    return read_model(model, raw, FieldErrors(subject), context)
 
 
 async def read_body(request: Request, parse: Callable[[bytes], Result]) -> Result:
@@ -124,8 +124,8 @@ async def read_body(request: Request, parse: Callable[[bytes], Result]) -> Resul
         _check_values(raw, limits.body_values_max)
         return parse(raw)
 
-    found: Result = await request.app.state.workers.parse(len(raw), parsed)
-    return found
+    result: Result = await request.app.state.workers.parse(len(raw), parsed)
+    return result
 
 
 async def _body_of(request: Request, limits: ServerLimits) -> bytes:
@@ -178,10 +178,10 @@ def _check_values(raw: bytes, values_max: int) -> None:
         value = left.pop()
         if isinstance(value, dict):
             count += len(value)
-            left.extend(each for each in value.values() if isinstance(each, dict | list))
+            left.extend(inner for inner in value.values() if isinstance(inner, dict | list))
         elif isinstance(value, list):
             count += len(value)
-            left.extend(each for each in value if isinstance(each, dict | list))
+            left.extend(inner for inner in value if isinstance(inner, dict | list))
         if count > values_max:
             detail = f"The body has more than {values_max:,} values: omit unnecessary ones."
             raise RequestRefused(413, detail)
@@ -236,9 +236,9 @@ async def _not_valid(_request: Request, error: Exception) -> Response:
     """Answer parameters that FastAPI refused."""
     assert isinstance(error, RequestValidationError)
     errors = []
-    for each in error.errors():
-        field = field_name(list(each["loc"][1:] or each["loc"]))
-        errors.append({"field": field, "message": parameter_error(each, field)})
+    for mistake in error.errors():
+        field = field_name(list(mistake["loc"][1:] or mistake["loc"]))
+        errors.append({"field": field, "message": parameter_error(mistake, field)})
     first = errors[0]["message"] if errors else "The request can't be read."
     return answer(RequestRefused(422, first, errors))
 
@@ -249,9 +249,9 @@ async def _http(request: Request, error: Exception) -> Response:
     if error.status_code == _NOT_FOUND:
         sentence = name_refusal(request.scope.get("raw_path") or b"") or sentence
     refused = RequestRefused(error.status_code, sentence)
-    found = answer(refused)
-    found.headers.update(error.headers or {})
-    return found
+    response = answer(refused)
+    response.headers.update(error.headers or {})
+    return response
 
 
 _READS = ("GET", "HEAD")

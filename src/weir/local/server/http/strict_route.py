@@ -19,23 +19,23 @@ class StrictRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler of requests, behind the check of their query."""
         handle = super().get_route_handler()
-        known = tuple(_query_names(self.dependant))
+        allowed = tuple(_query_names(self.dependant))
 
         async def checked(request: Request) -> Response:
             for name in request.query_params:
-                if name not in known:
-                    raise _refusal(name, known)
+                if name not in allowed:
+                    raise _refusal(name, allowed)
             return await handle(request)
 
         return checked
 
 
-def _refusal(name: str, known: Sequence[str]) -> RequestRefused:
-    message = unknown_parameter(name, known)
+def _refusal(name: str, allowed: Sequence[str]) -> RequestRefused:
+    message = unknown_parameter(name, allowed)
     return RequestRefused(422, message, [{"field": name[:_NAME_MOST], "message": message}])
 
 
 def _query_names(dependant: Dependant) -> Iterator[str]:
     yield from (parameter.alias for parameter in dependant.query_params)
-    for each in dependant.dependencies:
-        yield from _query_names(each)
+    for dependency in dependant.dependencies:
+        yield from _query_names(dependency)

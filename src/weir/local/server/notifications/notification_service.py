@@ -192,9 +192,9 @@ class Notifications:
         page = await asyncio.to_thread(
             self._outbox.messages, list(rules), states=states, after=after, limit=limit
         )
-        items = [_delivery_row(each, rules[each.rule]) for each in page.items]
-        more = None if page.after is None else str(page.after)
-        return DeliveryPage(total=page.total, next=more, items=items)
+        items = [_delivery_row(message, rules[message.rule]) for message in page.items]
+        next_page = None if page.after is None else str(page.after)
+        return DeliveryPage(total=page.total, next=next_page, items=items)
 
     async def for_desktop(self, person: Person) -> DesktopPage:
         """Return the messages for the desktop of a person. Each comes again until it is confirmed."""

@@ -26,14 +26,14 @@ class ReceiverAddresses:
     def get(self, key: str) -> ReceiverAddress | NoAddress:
         """Return an address; the reason if there is none, or the file can't be read now."""
         try:
-            found = secret_files.read(self._path).get(key)
+            stored = secret_files.read(self._path).get(key)
         except secret_files.SecretFileDamaged:
             return DAMAGED
         except OSError as error:
             return NoAddress(f"its address can't be read: {error.strerror or error}")
-        if found is None:
+        if stored is None:
             return LOST
-        return ReceiverAddress(str(found.get("url", "")), str(found.get("secret", "")))
+        return ReceiverAddress(str(stored.get("url", "")), str(stored.get("secret", "")))
 
     def put(self, key: str, address: ReceiverAddress) -> None:
         """Store an address durably.
@@ -43,10 +43,10 @@ class ReceiverAddresses:
         """
         with self._changing:
             try:
-                found = secret_files.read(self._path)
+                addresses = secret_files.read(self._path)
             except secret_files.SecretFileDamaged:
-                found = {}  # a new address replaces the unusable file
-            secret_files.write(self._path, {**found, key: {"url": address.url, "secret": address.secret}})
+                addresses = {}  # a new address replaces the unusable file
+            secret_files.write(self._path, {**addresses, key: {"url": address.url, "secret": address.secret}})
 
     def delete(self, key: str) -> None:
         """Delete an address.
@@ -55,9 +55,9 @@ class ReceiverAddresses:
             OSError: it can't be deleted.
         """
         with self._changing:
-            found = secret_files.read(self._path)
-            if found.pop(key, None) is not None:
-                secret_files.write(self._path, found)
+            addresses = secret_files.read(self._path)
+            if addresses.pop(key, None) is not None:
+                secret_files.write(self._path, addresses)
 
     def keep_only(self, keys: Collection[str]) -> None:
         """Delete all other addresses.
@@ -66,7 +66,7 @@ class ReceiverAddresses:
             OSError: they can't be deleted.
         """
         with self._changing:
-            found = secret_files.read(self._path)
-            kept = {key: value for key, value in found.items() if key in keys}
-            if kept != found:
+            addresses = secret_files.read(self._path)
+            kept = {key: value for key, value in addresses.items() if key in keys}
+            if kept != addresses:
                 secret_files.write(self._path, kept)

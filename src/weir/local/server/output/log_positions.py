@@ -49,12 +49,14 @@ def read_positions(written: str | None, uid: int, pods: int) -> list[LogPosition
     owner, _, positions = written.partition("/")
     if owner.isdigit() and owner != str(uid):
         raise RequestRefused(409, "The output that was followed is that of an earlier workload of this name.")
-    found = [_POSITION.fullmatch(word) for word in _unpacked(positions, pods).split(",", pods)]
-    if len(found) != pods or None in found:
+    matches = [_POSITION.fullmatch(word) for word in _unpacked(positions, pods).split(",", pods)]
+    if len(matches) != pods or None in matches:
         text = "is no position of this output; leave it out to read from the beginning"
         raise field_refusal("Last-Event-ID", text)
     return [
-        LogPosition(int(each[1]), int(each[2])) if each[1] else LogPosition(None, 0) for each in found if each
+        LogPosition(int(match[1]), int(match[2])) if match[1] else LogPosition(None, 0)
+        for match in matches
+        if match
     ]
 
 

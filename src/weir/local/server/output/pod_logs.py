@@ -56,16 +56,20 @@ def pod_numbers(workload: Workload, pod: str | None) -> tuple[int, int]:
     if pod is None:
         return 0, 0
     group, _, index = pod.rpartition("/")
-    names = {each.name: at for at, each in enumerate(workload.groups)}
-    at = names.get(group)
-    if at is None and group.isascii() and group.isdigit() and len(group) < 5:
-        at = int(group)
+    names = {pod_group.name: position for position, pod_group in enumerate(workload.groups)}
+    position = names.get(group)
+    if position is None and group.isascii() and group.isdigit() and len(group) < 5:
+        position = int(group)
     number = int(index) if index.isascii() and index.isdigit() and len(index) < 9 else -1
-    if at is None or at >= len(workload.groups) or not 0 <= number < workload.groups[at].count:
-        known = ", ".join(f"{each.name}/0" for each in workload.groups[:4])
-        text = f"{workload.name} has no pod {pod[:80]!r}; write group/index such as {known}, or {ALL_PODS}"
+    if (
+        position is None
+        or position >= len(workload.groups)
+        or not 0 <= number < workload.groups[position].count
+    ):
+        examples = ", ".join(f"{pod_group.name}/0" for pod_group in workload.groups[:4])
+        text = f"{workload.name} has no pod {pod[:80]!r}; write group/index such as {examples}, or {ALL_PODS}"
         raise field_refusal("pod", text)
-    return at, number
+    return position, number
 
 
 class LogStep(NamedTuple):
@@ -126,10 +130,10 @@ class PodLog:
     async def text(self, start: int | None, tail: int | None) -> AsyncIterator[bytes]:
         """Yield the output of a start, by default the last one, up to now."""
         begun = await in_log_thread(self.starts)
-        at = start if start is not None else begun[-1] if begun else None
-        if at is None:
+        start_number = start if start is not None else begun[-1] if begun else None
+        if start_number is None:
             return
-        path = str(self.path(at))
+        path = str(self.path(start_number))
         end = await in_log_thread(size_of, path)
         position = 0 if tail is None else await in_log_thread(tail_of, path, tail)
         while position < end:  # ends even if the job writes faster; `follow` reads on
@@ -170,10 +174,10 @@ def in_seconds(step: LogStep) -> str:
 
 def starts_by_pod(home: StateDir, uid: int) -> dict[tuple[int, int], list[int]]:
     """Return the numbers of the starts of a workload's pods, oldest first."""
-    found: dict[tuple[int, int], list[int]] = {}
+    starts: dict[tuple[int, int], list[int]] = {}
     for start, group, index in home.numbers(uid):
-        found.setdefault((group, index), []).append(start)
-    return found
+        starts.setdefault((group, index), []).append(start)
+    return starts
 
 
 class LogFollower:

@@ -30,8 +30,12 @@ class WorkloadLog:
 
     def __init__(self, home: Path, uid: int, workload: Workload) -> None:
         self._home, self._uid = StateDir(home), uid
-        pods = [(at, index) for at, group in enumerate(workload.groups) for index in range(group.count)]
-        names = [f"{workload.groups[at].name}/{index}" for at, index in pods]
+        pods = [
+            (position, index)
+            for position, group in enumerate(workload.groups)
+            for index in range(group.count)
+        ]
+        names = [f"{workload.groups[position].name}/{index}" for position, index in pods]
         width = max(map(len, names))
         self._pods = [
             (name, f"{name:<{width}} | ".encode(), pod, PodLog(home, uid, pod))
@@ -66,33 +70,39 @@ class WorkloadLog:
             _FollowedPod(name, prefix, pod, LogFollower(log, start, tail))
             for name, prefix, pod, log in self._pods
         ]
-        for each, position in zip(followed, after, strict=False):
-            each.resume(position)
+        for followed_pod, position in zip(followed, after, strict=False):
+            followed_pod.resume(position)
         quiet = QUIET_READS_MAX
         while True:
             over = is_over()
             steps = await in_log_thread(self._steps, followed)
-            text = b"".join(each.lines_of(step) for each, step in zip(followed, steps, strict=True))
+            text = b"".join(
+                followed_pod.lines_of(step) for followed_pod, step in zip(followed, steps, strict=True)
+            )
             begun = [
-                (f"start {step.begun} of {each.name}", in_seconds(step))
-                for each, step in zip(followed, steps, strict=True)
+                (f"start {step.begun} of {followed_pod.name}", in_seconds(step))
+                for followed_pod, step in zip(followed, steps, strict=True)
                 if step.begun is not None
             ]
             quiet = 0 if text or begun else quiet + 1
             if not quiet or quiet > QUIET_READS_MAX:
                 quiet = 0
-                begins, times = ("; ".join(each) for each in zip(*begun, strict=True)) if begun else ("", "")
-                yield LogPiece(text, write_positions(each.position for each in followed), begins, times)
+                begins, times = (
+                    ("; ".join(texts) for texts in zip(*begun, strict=True)) if begun else ("", "")
+                )
+                yield LogPiece(
+                    text, write_positions(followed_pod.position for followed_pod in followed), begins, times
+                )
             if not any(step.more for step in steps):
                 if over:
                     break
                 await asyncio.sleep(FOLLOW_S)
-        rest = b"".join(each.lines.rest() for each in followed)
-        yield LogPiece(rest, write_positions(each.follower.position for each in followed))
+        rest = b"".join(followed_pod.lines.rest() for followed_pod in followed)
+        yield LogPiece(rest, write_positions(followed_pod.follower.position for followed_pod in followed))
 
     def _steps(self, followed: "list[_FollowedPod]") -> list[LogStep]:
         begun = starts_by_pod(self._home, self._uid)
-        return [each.follower.step(begun.get(each.pod, [])) for each in followed]
+        return [followed_pod.follower.step(begun.get(followed_pod.pod, [])) for followed_pod in followed]
 
 
 async def plain_text(pieces: AsyncIterator[LogPiece]) -> AsyncIterator[bytes]:

@@ -27,12 +27,12 @@ async def extend(pool: PoolService, word: str, duration_s: float, person: Person
         most = span(most_s)
         text = f"{span(duration_s)} is more than the {most} that the policy allows; write {most} or less"
         raise field_refusal("duration", text)
-    names = [name] if array is None else [each.name for each in array.queued]
+    names = [name] if array is None else [row.name for row in array.queued]
     if not names:
         raise RequestRefused(409, f"No index of {name} runs, so the idle rules don't act on it.")
     now_s = pool.clock()
-    for each in names:
-        pool.backend.tell(IdleExcused(each, now_s + duration_s, now_s, by=person.user))
+    for workload_name in names:
+        pool.backend.tell(IdleExcused(workload_name, now_s + duration_s, now_s, by=person.user))
     await pool.query(lambda _: None)  # waits until control has stored it
     row = pool.view.row(name) if array is None else pool.view.with_reason(array.row())
     if row is None:

@@ -75,9 +75,9 @@ async def stop_sweep(pool: PoolService, record: SweepRecord, person: Person) -> 
         raise RequestRefused(409, f"Sweep {record.name} is over already.")
     sweep = pool.sweeps.live.get(record.name) or await pool.sweeps.read_sweep(record)
     await pool.sweeps.end(sweep, "stopped", f"It was stopped by {person.user}.")
-    found = await asyncio.to_thread(pool.store.sweeps.of, record.name)
-    assert found is not None
-    return found
+    stored = await asyncio.to_thread(pool.store.sweeps.of, record.name)
+    assert stored is not None
+    return stored
 
 
 def _check_number(pool: PoolService, person: Person) -> None:
@@ -86,13 +86,13 @@ def _check_number(pool: PoolService, person: Person) -> None:
     Raises:
         RequestRefused: as many of theirs go on as may.
     """
-    mine = sum(
-        each.record.state == "running" and each.record.user == person.user
-        for each in tuple(pool.sweeps.live.values())
+    running = sum(
+        sweep.record.state == "running" and sweep.record.user == person.user
+        for sweep in tuple(pool.sweeps.live.values())
     )
-    if mine >= LIVE_PER_PERSON_MAX and not may(person, Action.EXCEED_LIMITS):
+    if running >= LIVE_PER_PERSON_MAX and not may(person, Action.EXCEED_LIMITS):
         sentence = (
-            f"{mine} of your sweeps go on, the maximum for one person: stop some, or wait for their end."
+            f"{running} of your sweeps go on, the maximum for one person: stop some, or wait for their end."
         )
         raise RequestRefused(429, sentence)
 

@@ -27,16 +27,16 @@ routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"], route_class=S
 @routes.get("/{name}/indices", response_model=ArrayIndexPage, responses=problems(404, 409, 422))
 async def indices(name: str, pool: ThePool, _who: Who, limit: Limit = 100, after: After = None) -> Response:
     """Return the indices of an array in ascending order, those that aren't queued yet too."""
-    at = position(after)
+    cursor = position(after)
     _, array = await find_stored(pool, name)
     if array.array is None:
         raise RequestRefused(409, f"{array.name} is no array, so it has no indices.")
-    page = await asyncio.to_thread(pool.store.arrays.page, array.uid, at, limit)
+    page = await asyncio.to_thread(pool.store.arrays.page, array.uid, cursor, limit)
     answer = ArrayIndexPage.model_construct(
         array=pool.view.with_reason(array),
         total=page.total,
         next=None if page.after is None else str(page.after),
-        items=[_row(pool, each) for each in page.items],
+        items=[_row(pool, index) for index in page.items],
     )
     return json_response(pool.on_wall_clock(answer))
 

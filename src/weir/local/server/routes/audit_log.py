@@ -18,7 +18,7 @@ routes = APIRouter(prefix="/api/v1/audit", tags=["audit"], route_class=StrictRou
 @routes.get("", response_model=AuditPage, responses=problems(403, 422))
 async def read(
     request: Request,
-    who: Who,
+    person: Who,
     limit: Limit = 100,
     user: Annotated[str | None, Query(max_length=253, description="Only requests of this user.")] = None,
     outcome: Annotated[
@@ -27,7 +27,7 @@ async def read(
     path: Annotated[str, Query(max_length=300, description="Part of the path.")] = "",
 ) -> Response:
     """Return the newest requests that changed something, were refused, or read confidential data."""
-    require(who, Action.ADMINISTER)
+    require(person, Action.ADMINISTER)
     audit: AuditLog = request.app.state.audit
     lines = await asyncio.to_thread(audit.read, limit, user=user, outcome=outcome, path=path)
     items = [row for line in lines if (row := _row(line)) is not None]

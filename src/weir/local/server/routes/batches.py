@@ -32,23 +32,23 @@ NAMED_MAX = 20
     responses=problems(403, 404, *BODY_REFUSALS, 409),
     openapi_extra=takes(SubmissionBatch, "The workloads; their conditions may name each other."),
 )
-async def submit_batch(request: Request, pool: ThePool, who: Who) -> Response:
+async def submit_batch(request: Request, pool: ThePool, person: Who) -> Response:
     """Queue several workloads, all or none."""
 
     def parse(body: bytes) -> list[ReadSubmission]:
         batch = read_as(SubmissionBatch, body, "The batch", pool.priority_classes)
         read = []
-        for at, (submission, raw) in enumerate(
+        for index, (submission, raw) in enumerate(
             zip(batch.workloads, merged(json.loads(body))["workloads"], strict=True)
         ):
             size = len(json.dumps(raw))
-            refuse_large(size, pool, f"workloads[{at}]")
+            refuse_large(size, pool, f"workloads[{index}]")
             raw.pop("name", None)
             read.append(ReadSubmission(submission, raw, size))
         return read
 
     asked = await read_body(request, parse)
-    made = await pool.submitter.submit_batch(asked, who)
+    made = await pool.submitter.submit_batch(asked, person)
     rows = [row for _, row in made]
     named = ", ".join(row.name for row in rows[:NAMED_MAX])
     note(request, workloads=len(rows), first=named)

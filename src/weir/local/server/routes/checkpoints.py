@@ -19,16 +19,16 @@ ENTRIES_MAX = 20_000
 
 
 @routes.get("", response_model=CheckpointPage, responses=problems(422))
-async def list_checkpoints(pool: ThePool, who: Who, limit: Limit = 100, after: After = None) -> Response:
+async def list_checkpoints(pool: ThePool, person: Who, limit: Limit = 100, after: After = None) -> Response:
     """Checkpoint directories of the projects one may act in, newest workload first."""
-    return json_response(await asyncio.to_thread(_page, pool, who, limit, position(after)))
+    return json_response(await asyncio.to_thread(_page, pool, person, limit, position(after)))
 
 
-def _page(pool: PoolService, who: Person, limit: int, after: int | None) -> CheckpointPage:
+def _page(pool: PoolService, person: Person, limit: int, after: int | None) -> CheckpointPage:
     rows: list[CheckpointRow] = []
     uids = sorted(_uids(pool.home / "checkpoints"), reverse=True)
-    if not may(who, Action.ADMINISTER):
-        uids = [uid for uid in uids if _acts_on(pool, who, uid)]
+    if not may(person, Action.ADMINISTER):
+        uids = [uid for uid in uids if _acts_on(pool, person, uid)]
     for uid in uids:
         if after is not None and uid >= after:
             continue
@@ -41,9 +41,9 @@ def _page(pool: PoolService, who: Person, limit: int, after: int | None) -> Chec
     return CheckpointPage(total=len(uids), next=None, items=rows)
 
 
-def _acts_on(pool: PoolService, who: Person, uid: int) -> bool:
-    found = pool.store.workloads.of(uid)
-    return found is not None and may(who, Action.VIEW, found.row.project)
+def _acts_on(pool: PoolService, person: Person, uid: int) -> bool:
+    stored = pool.store.workloads.of(uid)
+    return stored is not None and may(person, Action.VIEW, stored.row.project)
 
 
 def _uids(home: Path) -> Iterator[int]:
@@ -55,7 +55,7 @@ def _uids(home: Path) -> Iterator[int]:
 
 def _row(pool: PoolService, uid: int) -> CheckpointRow | None:
     """Return the row of a directory; None if it is empty."""
-    found = pool.store.workloads.of(uid)
+    stored = pool.store.workloads.of(uid)
     path = pool.home / "checkpoints" / str(uid)
     bytes_, files, saved_s, whole = _measured(path)
     if not files:
@@ -63,10 +63,10 @@ def _row(pool: PoolService, uid: int) -> CheckpointRow | None:
     live = pool.view.rows.get(uid)
     return CheckpointRow(
         uid=uid,
-        name=found.row.name if found is not None else None,
-        project=found.row.project if found is not None else None,
-        user=found.row.user if found is not None else None,
-        status=live.status if live is not None else None if found is None else found.row.status,
+        name=stored.row.name if stored is not None else None,
+        project=stored.row.project if stored is not None else None,
+        user=stored.row.user if stored is not None else None,
+        status=live.status if live is not None else None if stored is None else stored.row.status,
         path=str(path),
         bytes=bytes_,
         files=files,

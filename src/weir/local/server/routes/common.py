@@ -26,8 +26,8 @@ JSON = "application/json"
 
 
 async def _pool(request: Request) -> PoolService:
-    found: PoolService = request.app.state.pool
-    return found
+    pool: PoolService = request.app.state.pool
+    return pool
 
 
 async def _who(request: Request) -> Person:
@@ -66,7 +66,7 @@ def page_of(rows: Sequence[Row], limit: int, after: str | None) -> tuple[Sequenc
     return rows[begin : begin + limit], str(begin + limit) if begin + limit < len(rows) else None
 
 
-def refuse_large(size: int, pool: PoolService, what: str) -> None:
+def refuse_large(size: int, pool: PoolService, subject: str) -> None:
     """Refuse a request whose JSON is larger than that of one workload may be.
 
     Raises:
@@ -74,20 +74,22 @@ def refuse_large(size: int, pool: PoolService, what: str) -> None:
     """
     most = pool.limits.workload_bytes_max
     if size > most:
-        raise RequestRefused(413, f"{what} is larger than {most:,} bytes: put large parts into a file.")
+        raise RequestRefused(413, f"{subject} is larger than {most:,} bytes: put large parts into a file.")
 
 
-def among(name: str, text: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
+def among(name: str, text: str | None, allowed: tuple[str, ...]) -> tuple[str, ...]:
     """Split a comma-separated parameter, and refuse unknown words.
 
     Raises:
         RequestRefused: a word is unknown.
     """
-    found = comma_words(text)
-    for word in found:
-        if word not in known:
-            raise field_refusal(name, f"{word[:40]!r} is unknown; write one or several of {', '.join(known)}")
-    return found
+    words = comma_words(text)
+    for word in words:
+        if word not in allowed:
+            raise field_refusal(
+                name, f"{word[:40]!r} is unknown; write one or several of {', '.join(allowed)}"
+            )
+    return words
 
 
 _REFUSALS = {
@@ -162,9 +164,9 @@ async def find_stored(pool: PoolService, name: str) -> tuple[StoredWorkload, Wor
     Raises:
         RequestRefused: no workload has that name (404).
     """
-    found = await asyncio.to_thread(find_workload, pool.store, name)
-    if found is None:
+    stored = await asyncio.to_thread(find_workload, pool.store, name)
+    if stored is None:
         refuse_unqueued(pool, name)
         raise unknown_workload(pool.view, name[:80])
-    row = pool.view.row_of(found.row.uid)
-    return found, found.row if row is None else row
+    row = pool.view.row_of(stored.row.uid)
+    return stored, stored.row if row is None else row

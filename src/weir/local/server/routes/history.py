@@ -35,41 +35,41 @@ Projects = Annotated[str | None, Query(max_length=4096, description="Comma-separ
 @routes.get("/usage", response_model=UsageReport, responses=problems(403, 422))
 async def usage(
     pool: ThePool,
-    who: Who,
+    person: Who,
     since: Since = None,
     until: Until = None,
     by: SumsBy = "project",
     project: Projects = None,
 ) -> Response:
     """Return allocated, used and idle GPU time, and time spent pending."""
-    now_s, since_s, until_s = _period(pool, who, since, until, by)
+    now_s, since_s, until_s = _period(pool, person, since, until, by)
     key: StoredBy = "node" if by == "gpu_model" else by
     scope = ReportScope(projects=comma_words(project))
-    found = await asyncio.to_thread(pool.store.usage.report, since_s, until_s, key, now_s=now_s, scope=scope)
+    report = await asyncio.to_thread(pool.store.usage.report, since_s, until_s, key, now_s=now_s, scope=scope)
     if by == "gpu_model":
-        found = usage_by_model(found, lambda node: model_of(pool.node, node))
-    return json_response(pool.on_wall_clock(found))
+        report = usage_by_model(report, lambda node: model_of(pool.node, node))
+    return json_response(pool.on_wall_clock(report))
 
 
 @routes.get("/history", response_model=HistoryReport, responses=problems(403, 422))
 async def history(
     pool: ThePool,
-    who: Who,
+    person: Who,
     since: Since = None,
     until: Until = None,
     by: SumsBy = "project",
     project: Projects = None,
 ) -> Response:
     """Return usage, waits, time to quota, evictions by rule, and cost."""
-    now_s, since_s, until_s = _period(pool, who, since, until, by)
+    now_s, since_s, until_s = _period(pool, person, since, until, by)
     key: StoredBy = "node" if by == "gpu_model" else by
     scope, prices = ReportScope(projects=comma_words(project)), pool.prices.of(pool.node)
-    found = await asyncio.to_thread(
+    report = await asyncio.to_thread(
         pool.store.reports.report, since_s, until_s, key, now_s=now_s, prices=prices, scope=scope
     )
     if by == "gpu_model":
-        found = history_by_model(found, lambda node: model_of(pool.node, node))
-    return json_response(pool.on_wall_clock(found))
+        report = history_by_model(report, lambda node: model_of(pool.node, node))
+    return json_response(pool.on_wall_clock(report))
 
 
 @routes.get(
@@ -77,10 +77,10 @@ async def history(
     response_class=Response,
     responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}, **problems(403, 422)},
 )
-async def trace(pool: ThePool, who: Who, since: Since = None, until: Until = None) -> Response:
+async def trace(pool: ThePool, person: Who, since: Since = None, until: Until = None) -> Response:
     """Return the ended workloads of the requester's projects as a trace that `weir simulate` replays."""
-    _, since_s, until_s = _period(pool, who, since, until, "project")
-    text = await read_trace(pool, since_s, until_s, visible(who, pool.inventory.projects))
+    _, since_s, until_s = _period(pool, person, since, until, "project")
+    text = await read_trace(pool, since_s, until_s, visible(person, pool.inventory.projects))
     return Response(text, media_type="text/csv; charset=utf-8")
 
 
@@ -99,7 +99,7 @@ def model_of(node: Node, name: str) -> str:
 
 
 def _period(
-    pool: PoolService, who: Person, since: str | None, until: str | None, by: By
+    pool: PoolService, person: Person, since: str | None, until: str | None, by: By
 ) -> tuple[float, float, float]:
     """Return now, and the period that a request means.
 
@@ -107,7 +107,7 @@ def _period(
         RequestRefused: it is no period, or the person may not read its sums.
     """
     if by == "user" and pool.hides_others:
-        require(who, Action.ADMINISTER)
+        require(person, Action.ADMINISTER)
     now_s, ahead_s = pool.clock(), pool.clock.ahead_s
     since_s = now_s - _WEEK_S if since is None else moment("since", since, now_s, ahead_s)
     until_s = now_s if until is None else moment("until", until, now_s, ahead_s)

@@ -31,8 +31,8 @@ def _add_routes(kind: str) -> None:
         response_model=MemberPage,
         responses=problems(403, 404),
     )
-    async def list_members(name: str, pool: ThePool, who: Who) -> Response:
-        rows = [_row(each) for each in pool.memberships.members(name, is_project, who)]
+    async def list_members(name: str, pool: ThePool, person: Who) -> Response:
+        rows = [_row(membership) for membership in pool.memberships.members(name, is_project, person)]
         return json_response(
             MemberPage(total=len(rows), items=rows, note=pool.memberships.note(name, is_project))
         )
@@ -45,10 +45,10 @@ def _add_routes(kind: str) -> None:
         responses=problems(403, 404, *BODY_REFUSALS, 409),
         openapi_extra=takes(MemberAsked, "The role."),
     )
-    async def set_member(name: str, member: str, request: Request, pool: ThePool, who: Who) -> Response:
+    async def set_member(name: str, member: str, request: Request, pool: ThePool, person: Who) -> Response:
         asked = await read_body(request, lambda body: read_as(MemberAsked, body, "The member"))
         note(request, scope=name[:_TEXT_MAX], member=member[:_TEXT_MAX], role=asked.role)
-        return json_response(_row(await pool.memberships.set(name, is_project, member, asked.role, who)))
+        return json_response(_row(await pool.memberships.set(name, is_project, member, asked.role, person)))
 
     @routes.delete(
         f"/{kind}s/{{name}}/members/{{member}}",
@@ -57,9 +57,9 @@ def _add_routes(kind: str) -> None:
         status_code=204,
         responses=problems(403, 404, 422),
     )
-    async def remove_member(name: str, member: str, request: Request, pool: ThePool, who: Who) -> Response:
+    async def remove_member(name: str, member: str, request: Request, pool: ThePool, person: Who) -> Response:
         note(request, scope=name[:_TEXT_MAX], member=member[:_TEXT_MAX])
-        await pool.memberships.remove(name, is_project, member, who)
+        await pool.memberships.remove(name, is_project, member, person)
         return Response(status_code=204)
 
 
@@ -68,13 +68,13 @@ _add_routes("department")
 
 
 @routes.get("/whoami", response_model=WhoAmI, responses=problems(403))
-async def whoami(who: Who) -> Response:
+async def whoami(person: Who) -> Response:
     """Return the person of this request, and their role in each department and project."""
-    found = WhoAmI(
-        user=who.user,
-        signed_in_by=who.signed_in_by,
-        is_admin=may(who, Action.ADMINISTER),
-        roles={scope: role.word for scope, role in sorted(who.roles.items())},
-        groups=sorted(who.groups),
+    answer = WhoAmI(
+        user=person.user,
+        signed_in_by=person.signed_in_by,
+        is_admin=may(person, Action.ADMINISTER),
+        roles={scope: role.word for scope, role in sorted(person.roles.items())},
+        groups=sorted(person.groups),
     )
-    return json_response(found)
+    return json_response(answer)

@@ -35,13 +35,13 @@ routes = APIRouter(prefix="/api/v1", tags=["nodes"], route_class=StrictRoute)
 
 
 @routes.get("/nodes", response_model=NodePage, responses=problems(422))
-async def nodes(pool: ThePool, who: Who, limit: Limit = 100, after: After = None) -> Response:
+async def nodes(pool: ThePool, person: Who, limit: Limit = 100, after: After = None) -> Response:
     """Return nodes and their devices, with their users."""
     rows = await pool.query(lambda cluster: node_rows(cluster, pool.device_use))
-    if may(who, Action.ADMINISTER):
+    if may(person, Action.ADMINISTER):
         rows = [_with_commands(row, pool) for row in rows]
-    items, more = page_of(rows, limit, after)
-    return json_response(NodePage(total=len(rows), next=more, items=list(items)))
+    items, next_page = page_of(rows, limit, after)
+    return json_response(NodePage(total=len(rows), next=next_page, items=list(items)))
 
 
 @routes.get("/nodes/{name}/workloads", response_model=WorkloadPage, responses=problems(404))
@@ -65,20 +65,20 @@ async def node_workloads(name: str, pool: ThePool, _who: Who, gpu: OneGpu = None
     responses=problems(403, 404, 409, *BODY_REFUSALS),
     openapi_extra=takes(DrainAsked, "Reason, time, and effect on its workloads."),
 )
-async def drain(name: str, request: Request, pool: ThePool, who: Who) -> Response:
+async def drain(name: str, request: Request, pool: ThePool, person: Who) -> Response:
     """Drain a node, now or from a time on. Its workloads are queued again, with their checkpoints."""
-    require(who, Action.ADMINISTER)
+    require(person, Action.ADMINISTER)
     body = await read_body(request, lambda body: read_as(DrainAsked, body, "The drain"))
     note(request, node=name, **body.model_dump(exclude_none=True, exclude={"later_only"}))
-    await pool.node_changes.drain(name, body, who)
+    await pool.node_changes.drain(name, body, person)
     return json_response(await _row(pool, name))
 
 
 @routes.post("/nodes/{name}/undrain", response_model=NodeRow, responses=problems(403, 404))
-async def undrain(name: str, pool: ThePool, who: Who) -> Response:
+async def undrain(name: str, pool: ThePool, person: Who) -> Response:
     """Let workloads start on a node again."""
-    require(who, Action.ADMINISTER)
-    await pool.node_changes.undrain(name, who)
+    require(person, Action.ADMINISTER)
+    await pool.node_changes.undrain(name, person)
     return json_response(await _row(pool, name))
 
 
@@ -88,20 +88,20 @@ async def undrain(name: str, pool: ThePool, who: Who) -> Response:
     responses=problems(403, 404, 409, *BODY_REFUSALS),
     openapi_extra=takes(GpuDrainAsked, "Reason, time, and effect on its workloads."),
 )
-async def drain_gpu(name: str, gpu: int, request: Request, pool: ThePool, who: Who) -> Response:
+async def drain_gpu(name: str, gpu: int, request: Request, pool: ThePool, person: Who) -> Response:
     """Drain a GPU of a node, now or from a time on. By default its workloads continue."""
-    require(who, Action.ADMINISTER)
+    require(person, Action.ADMINISTER)
     body = await read_body(request, lambda body: read_as(GpuDrainAsked, body, "The drain"))
     note(request, node=name, gpu=gpu, **body.model_dump(exclude_none=True, exclude={"later_only"}))
-    await pool.node_changes.drain(name, body, who, gpu)
+    await pool.node_changes.drain(name, body, person, gpu)
     return json_response(await _row(pool, name))
 
 
 @routes.post("/nodes/{name}/gpus/{gpu}/undrain", response_model=NodeRow, responses=problems(403, 404, 422))
-async def undrain_gpu(name: str, gpu: int, pool: ThePool, who: Who) -> Response:
+async def undrain_gpu(name: str, gpu: int, pool: ThePool, person: Who) -> Response:
     """Let workloads start on a drained GPU again."""
-    require(who, Action.ADMINISTER)
-    await pool.node_changes.undrain(name, who, gpu)
+    require(person, Action.ADMINISTER)
+    await pool.node_changes.undrain(name, person, gpu)
     return json_response(await _row(pool, name))
 
 
@@ -119,21 +119,21 @@ async def maintenance(pool: ThePool, _who: Who) -> Response:
     responses=problems(403, 409, *BODY_REFUSALS),
     openapi_extra=takes(MaintenanceAsked, "The window."),
 )
-async def add_maintenance(request: Request, pool: ThePool, who: Who) -> Response:
+async def add_maintenance(request: Request, pool: ThePool, person: Who) -> Response:
     """Announce a maintenance window: long work doesn't run into it."""
-    require(who, Action.ADMINISTER)
+    require(person, Action.ADMINISTER)
     body = await read_body(request, lambda body: read_as(MaintenanceAsked, body, "The maintenance window"))
-    row = await pool.node_changes.maintenance.add(body, who)
+    row = await pool.node_changes.maintenance.add(body, person)
     note(request, node=row.node, maintenance=row.name, from_s=row.from_s, until_s=row.until_s)
     return json_response(row, 201)
 
 
 @routes.delete("/maintenance/{window}", status_code=204, responses=problems(403, 404))
-async def delete_maintenance(window: str, request: Request, pool: ThePool, who: Who) -> Response:
+async def delete_maintenance(window: str, request: Request, pool: ThePool, person: Who) -> Response:
     """Withdraw a maintenance window, or end one that has begun."""
-    require(who, Action.ADMINISTER)
+    require(person, Action.ADMINISTER)
     note(request, maintenance=window)
-    await pool.node_changes.maintenance.remove(window, who)
+    await pool.node_changes.maintenance.remove(window, person)
     return Response(status_code=204)
 
 

@@ -27,13 +27,13 @@ BEGUN_S_MAX, BEGUN_LOOK_S = 5.0, 0.02
 
 
 @routes.post("/{name}/entry", response_model=EnteredProcess, responses=problems(403, 404, 409, 422))
-async def enter(name: str, request: Request, pool: ThePool, who: Who, pod: str | None = None) -> Response:
+async def enter(name: str, request: Request, pool: ThePool, person: Who, pod: str | None = None) -> Response:
     """Put the calling process into the control groups of a running pod of the same user.
 
     It has the pod's limits and devices from then on, and ends with it. It must be called over a Unix socket.
     """
     note(request, workload=name[:_TEXT_MAX])
-    return json_response(await _enter_pod(pool, name, pod, who, peer_of(request.scope)))
+    return json_response(await _enter_pod(pool, name, pod, person, peer_of(request.scope)))
 
 
 async def _enter_pod(

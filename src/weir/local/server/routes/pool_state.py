@@ -26,7 +26,7 @@ async def status(pool: ThePool, _who: Who) -> Response:
     learned = pool.session_headroom.learned
     trouble = await pool.probed_trouble()
     rows = await pool.query(lambda cluster: node_rows(cluster, pool.device_use))
-    found = PoolStatus(
+    answer = PoolStatus(
         version=__version__,
         nodes=len(rows),
         devices=sum(len(row.devices) for row in rows),
@@ -41,13 +41,13 @@ async def status(pool: ThePool, _who: Who) -> Response:
         session_headroom=None if learned is None else learned.devices,
         session_headroom_why="" if learned is None else learned.sentence,
     )
-    return json_response(pool.on_wall_clock(found))
+    return json_response(pool.on_wall_clock(answer))
 
 
 @routes.get("/events", response_model=EventPage, responses=problems(422))
 async def events(
     pool: ThePool,
-    who: Who,
+    person: Who,
     workload: Annotated[str | None, Query(max_length=253)] = None,
     project: Annotated[str | None, Query(max_length=4096, description="Comma-separated projects.")] = None,
     kind: Annotated[str | None, Query(max_length=4096, description="Comma-separated kinds.")] = None,
@@ -61,14 +61,14 @@ async def events(
         workload=workload if uid is None else None,
         uid=uid,
         projects=comma_words(project),
-        visible=None if may(who, Action.ADMINISTER) else pool.created_at(who.scopes),
+        visible=None if may(person, Action.ADMINISTER) else pool.created_at(person.scopes),
         kinds=comma_words(kind),
         after=position(after),
         limit=limit,
     )
-    items = [event_row(each) for each in page.items]
-    more = None if page.after is None else str(page.after)
-    answer = EventPage.model_construct(total=page.total, next=more, items=items)
+    items = [event_row(event) for event in page.items]
+    next_page = None if page.after is None else str(page.after)
+    answer = EventPage.model_construct(total=page.total, next=next_page, items=items)
     return json_response(pool.on_wall_clock(answer))
 
 
@@ -79,11 +79,11 @@ async def events(
 )
 async def snapshot_of_pool(
     pool: ThePool,
-    who: Who,
+    person: Who,
     workloads: Annotated[bool, Query(description="False: the cluster alone, for replays.")] = True,
 ) -> Response:
     """Return the pool as a scenario; its first cycle makes the pool's next decisions."""
-    require(who, Action.ADMINISTER)
+    require(person, Action.ADMINISTER)
     read = await pool.query(lambda cluster: read_cluster(cluster, pool.policy))
     text = await asyncio.to_thread(snapshot if workloads else cluster_alone, read, pool.clock())
     return Response(text, media_type="text/yaml; charset=utf-8")

@@ -36,8 +36,8 @@ async def _page(
     rows = [row for row in (await pool.queue_rows()).values() if row.kind == kind]
     if submitter is not None:
         rows = [row for row in rows if may(submitter, Action.SUBMIT, row.name)]
-    items, more = page_of(rows, limit, after)
-    return json_response(QueuePage(total=len(rows), next=more, items=list(items)))
+    items, next_page = page_of(rows, limit, after)
+    return json_response(QueuePage(total=len(rows), next=next_page, items=list(items)))
 
 
 async def _one(pool: PoolService, kind: str, name: str) -> Response:
@@ -50,13 +50,13 @@ async def _one(pool: PoolService, kind: str, name: str) -> Response:
 @routes.get("/projects", response_model=QueuePage, responses=problems(422))
 async def list_projects(
     pool: ThePool,
-    who: Who,
+    person: Who,
     limit: Limit = 100,
     after: After = None,
     may_submit: Annotated[bool, Query(description="Only those that you may submit to.")] = False,
 ) -> Response:
     """Return projects, in the order of their tree."""
-    return await _page(pool, "project", limit, after, who if may_submit else None)
+    return await _page(pool, "project", limit, after, person if may_submit else None)
 
 
 @routes.get("/departments", response_model=QueuePage, responses=problems(422))
@@ -92,13 +92,13 @@ Version = Annotated[str | None, Query(max_length=64, description=_ABOUT_VERSION)
     openapi_extra=takes(ProjectEntry, "The complete object, in the format of scenario files."),
 )
 async def set_project(
-    name: str, request: Request, pool: ThePool, who: Who, version: Version = None
+    name: str, request: Request, pool: ThePool, person: Who, version: Version = None
 ) -> Response:
     """Create or replace a project; omitted fields get their defaults."""
     entry = await read_body(
         request, lambda body: read_as(ProjectEntry, body, "The project", pool.priority_classes)
     )
-    new, row = await pool.queue_changes.set(entry, name, who, version)
+    new, row = await pool.queue_changes.set(entry, name, person, version)
     return json_response(queue_detail(row), 201 if new else 200)
 
 
@@ -109,32 +109,32 @@ async def set_project(
     openapi_extra=takes(DepartmentEntry, "The complete object, in the format of scenario files."),
 )
 async def set_department(
-    name: str, request: Request, pool: ThePool, who: Who, version: Version = None
+    name: str, request: Request, pool: ThePool, person: Who, version: Version = None
 ) -> Response:
     """Create or replace a department. Without a gpu quota it has the sum of its children's."""
     entry = await read_body(request, lambda body: read_as(DepartmentEntry, body, "The department"))
-    new, row = await pool.queue_changes.set(entry, name, who, version)
+    new, row = await pool.queue_changes.set(entry, name, person, version)
     return json_response(queue_detail(row), 201 if new else 200)
 
 
 @routes.delete("/projects/{name}", response_model=QueueDeleted, responses=problems(403, 404, 409))
-async def delete_project(name: str, request: Request, pool: ThePool, who: Who) -> Response:
+async def delete_project(name: str, request: Request, pool: ThePool, person: Who) -> Response:
     """Delete a project without workloads; tokens and secrets lose it for good."""
-    deleted = await pool.queue_changes.delete(name, True, who)
+    deleted = await pool.queue_changes.delete(name, True, person)
     note(request, tokens=[row.id for row in deleted.tokens])
     return json_response(deleted)
 
 
 @routes.delete("/departments/{name}", response_model=QueueDeleted, responses=problems(403, 404, 409))
-async def delete_department(name: str, pool: ThePool, who: Who) -> Response:
+async def delete_department(name: str, pool: ThePool, person: Who) -> Response:
     """Delete a department without children."""
-    return json_response(await pool.queue_changes.delete(name, False, who))
+    return json_response(await pool.queue_changes.delete(name, False, person))
 
 
 @routes.get("/priorities", response_model=PriorityPage)
 async def priorities(pool: ThePool, _who: Who) -> Response:
     """Return the priority classes: names that stand for numbers wherever a priority is written."""
-    ordered = sorted(pool.priority_classes.items(), key=lambda each: (each[1], each[0]))
+    ordered = sorted(pool.priority_classes.items(), key=lambda pair: (pair[1], pair[0]))
     rows = [
         PriorityRow(name=name, priority=priority, preemptible=priority < PREEMPTIBLE_BELOW)
         for name, priority in ordered

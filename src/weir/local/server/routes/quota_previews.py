@@ -30,11 +30,11 @@ def _add_route(kind: str, form: type[DepartmentEntry | ProjectEntry]) -> None:
         responses=problems(403, *BODY_REFUSALS),
         openapi_extra=takes(form, "The complete object, as it would be set."),
     )
-    async def preview(name: str, request: Request, pool: ThePool, who: Who) -> Response:
+    async def preview(name: str, request: Request, pool: ThePool, person: Who) -> Response:
         entry = await read_body(
             request, lambda body: read_as(form, body, f"The {kind}", pool.priority_classes)
         )
-        return json_response(await _preview(pool, entry, name, who))
+        return json_response(await _preview(pool, entry, name, person))
 
 
 _add_route("project", ProjectEntry)
@@ -42,27 +42,27 @@ _add_route("department", DepartmentEntry)
 
 
 async def _preview(
-    pool: PoolService, entry: DepartmentEntry | ProjectEntry, name: str, who: Person
+    pool: PoolService, entry: DepartmentEntry | ProjectEntry, name: str, person: Person
 ) -> QuotaPreview:
     inventory = pool.inventory
     before = inventory.of.get(name)
     parent = entry.department if isinstance(entry, ProjectEntry) else entry.parent
-    check_scope(who, {parent, *(() if before is None else (before.parent,))})
+    check_scope(person, {parent, *(() if before is None else (before.parent,))})
     queue = checked_queue(entry, name=name, now_s=pool.clock(), inventory=inventory)
     queues = parents_first([queue, *following_departments(queue, name, inventory)], inventory)
-    async with pool.suggesting.turn(who):
-        found = await pool.read_state(lambda ask: ask(partial(preview_queues, queues=queues)))
-    return found.answer(pool.view.row)
+    async with pool.suggesting.turn(person):
+        outcome = await pool.read_state(lambda ask: ask(partial(preview_queues, queues=queues)))
+    return outcome.answer(pool.view.row)
 
 
 def parents_first(changed: list[Queue], inventory: PoolInventory) -> list[Queue]:
     """Return all departments and projects with these changes, each after its parent."""
-    queues = {each.name: each for each in (*inventory.queues, *changed)}
+    queues = {queue.name: queue for queue in (*inventory.queues, *changed)}
 
     def depth(queue: Queue) -> int:
-        found, here = 0, queue.parent
-        while here is not None and found <= len(queues):
-            found, here = found + 1, queues[here].parent
-        return found
+        level, ancestor = 0, queue.parent
+        while ancestor is not None and level <= len(queues):
+            level, ancestor = level + 1, queues[ancestor].parent
+        return level
 
     return sorted(queues.values(), key=depth)

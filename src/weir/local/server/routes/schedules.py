@@ -17,16 +17,16 @@ routes = APIRouter(prefix="/api/v1/schedules", tags=["workloads"], route_class=S
 
 
 @routes.get("", response_model=SchedulePage, responses=problems())
-async def list_schedules(pool: ThePool, who: Who) -> Response:
+async def list_schedules(pool: ThePool, person: Who) -> Response:
     """Return the schedules of the projects that the person may see."""
-    rows = pool.schedules.rows(who)
+    rows = pool.schedules.rows(person)
     return json_response(SchedulePage(total=len(rows), items=rows))
 
 
 @routes.get("/{name}", response_model=ScheduleRow, responses=problems(403, 404))
-async def get_schedule(name: str, pool: ThePool, who: Who) -> Response:
+async def get_schedule(name: str, pool: ThePool, person: Who) -> Response:
     """Return a schedule."""
-    return json_response(pool.schedules.row(name, who))
+    return json_response(pool.schedules.row(name, person))
 
 
 @routes.put(
@@ -35,7 +35,7 @@ async def get_schedule(name: str, pool: ThePool, who: Who) -> Response:
     responses=problems(403, 404, *BODY_REFUSALS, 409),
     openapi_extra=takes(ScheduleAsked, "The times, and the workload of each run."),
 )
-async def set_schedule(name: str, request: Request, pool: ThePool, who: Who) -> Response:
+async def set_schedule(name: str, request: Request, pool: ThePool, person: Who) -> Response:
     """Create or change a schedule; its runs have the rights that the person has then."""
 
     def parse(body: bytes) -> tuple[ScheduleAsked, dict[str, Any]]:
@@ -50,30 +50,30 @@ async def set_schedule(name: str, request: Request, pool: ThePool, who: Who) -> 
 
     asked, raw = await read_body(request, parse)
     note(request, schedule=name[:253], project=asked.workload.project)
-    row = await pool.schedules.set(name, asked, raw, len(json.dumps(raw)), who)
+    row = await pool.schedules.set(name, asked, raw, len(json.dumps(raw)), person)
     return json_response(row)
 
 
 @routes.post("/{name}/suspend", response_model=ScheduleRow, responses=problems(403, 404))
-async def suspend_schedule(name: str, pool: ThePool, who: Who) -> Response:
+async def suspend_schedule(name: str, pool: ThePool, person: Who) -> Response:
     """Queue nothing of a schedule until it is resumed."""
-    return json_response(await pool.schedules.suspend(name, who, suspended=True))
+    return json_response(await pool.schedules.suspend(name, person, suspended=True))
 
 
 @routes.post("/{name}/resume", response_model=ScheduleRow, responses=problems(403, 404))
-async def resume_schedule(name: str, pool: ThePool, who: Who) -> Response:
+async def resume_schedule(name: str, pool: ThePool, person: Who) -> Response:
     """Let a schedule go on with its next time."""
-    return json_response(await pool.schedules.suspend(name, who, suspended=False))
+    return json_response(await pool.schedules.suspend(name, person, suspended=False))
 
 
 @routes.post("/{name}/run", response_model=ScheduleRow, responses=problems(403, 404, 409))
-async def run_schedule(name: str, pool: ThePool, who: Who) -> Response:
+async def run_schedule(name: str, pool: ThePool, person: Who) -> Response:
     """Queue a run of a schedule now; `last` is its workload, and the times of the schedule stay."""
-    return json_response(await pool.schedules.run(name, who))
+    return json_response(await pool.schedules.run(name, person))
 
 
 @routes.delete("/{name}", status_code=204, responses=problems(403, 404))
-async def delete_schedule(name: str, pool: ThePool, who: Who) -> Response:
+async def delete_schedule(name: str, pool: ThePool, person: Who) -> Response:
     """Delete a schedule; its workloads stay."""
-    await pool.schedules.delete(name, who)
+    await pool.schedules.delete(name, person)
     return Response(status_code=204)

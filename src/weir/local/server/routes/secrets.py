@@ -16,9 +16,9 @@ routes = APIRouter(prefix="/api/v1/projects/{project}/secrets", tags=["secrets"]
 
 
 @routes.get("", response_model=SecretPage, responses=problems(403, 404))
-async def list_secrets(project: str, pool: ThePool, who: Who) -> Response:
+async def list_secrets(project: str, pool: ThePool, person: Who) -> Response:
     """Return the names of a project's secrets; the API never returns their values."""
-    rows = await pool.secrets.all(project, who)
+    rows = await pool.secrets.all(project, person)
     return json_response(pool.on_wall_clock(SecretPage(total=len(rows), items=rows)))
 
 
@@ -28,18 +28,18 @@ async def list_secrets(project: str, pool: ThePool, who: Who) -> Response:
     responses=problems(403, 404, *BODY_REFUSALS),
     openapi_extra=takes(SecretAsked, "The value."),
 )
-async def set_secret(project: str, name: str, request: Request, pool: ThePool, who: Who) -> Response:
+async def set_secret(project: str, name: str, request: Request, pool: ThePool, person: Who) -> Response:
     """Set a secret. Workloads that start from now on get this value."""
     value = await read_body(request, _value)
     note(request, project=project[:253], secret=name[:253])
-    return json_response(pool.on_wall_clock(await pool.secrets.set(project, name, value, who)))
+    return json_response(pool.on_wall_clock(await pool.secrets.set(project, name, value, person)))
 
 
 @routes.delete("/{name}", status_code=204, responses=problems(403, 404))
-async def delete_secret(project: str, name: str, request: Request, pool: ThePool, who: Who) -> Response:
+async def delete_secret(project: str, name: str, request: Request, pool: ThePool, person: Who) -> Response:
     """Delete a secret. Pending workloads that name it are suspended until it is set again."""
     note(request, project=project[:253], secret=name[:253])
-    await pool.secrets.delete(project, name, who)
+    await pool.secrets.delete(project, name, person)
     return Response(status_code=204)
 
 

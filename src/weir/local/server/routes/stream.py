@@ -18,9 +18,9 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **problems()},
 )
-async def stream(request: Request, pool: ThePool, who: Who) -> Response:
+async def stream(request: Request, pool: ThePool, person: Who) -> Response:
     """Stream changes of workloads, events, queues and nodes. `Last-Event-ID` resumes a broken stream."""
-    joined = pool.stream.join(who, request.headers.get("last-event-id"))
+    joined = pool.stream.join(person, request.headers.get("last-event-id"))
     if joined is None:
         raise RequestRefused(503, "Too many listen already, or the server is being stopped.")
     reader, hello = joined
@@ -35,7 +35,7 @@ async def stream(request: Request, pool: ThePool, who: Who) -> Response:
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems()},
 )
-async def metrics(pool: ThePool, who: Who) -> Response:
+async def metrics(pool: ThePool, person: Who) -> Response:
     """Return Prometheus metrics; any valid token may read them."""
     nodes = await pool.query(lambda cluster: node_rows(cluster, pool.device_use))
     seen = MetricsSnapshot(
@@ -46,7 +46,7 @@ async def metrics(pool: ThePool, who: Who) -> Response:
         workloads=pool.view.workloads,
         ready=pool.control_thread.trouble is None,
         readers=pool.stream.readers,
-        named=who.scopes if pool.hides_others and not may(who, Action.ADMINISTER) else None,
+        named=person.scopes if pool.hides_others and not may(person, Action.ADMINISTER) else None,
     )
     return Response(exposition(seen), media_type=_PROMETHEUS)
 

@@ -25,7 +25,7 @@ routes = APIRouter(prefix="/api/v1", tags=["workloads"], route_class=StrictRoute
     responses=problems(403, 409, *BODY_REFUSALS),
     openapi_extra=takes(Submission, "The workload, as it would be submitted."),
 )
-async def preview(request: Request, pool: ThePool, who: Who) -> Response:
+async def preview(request: Request, pool: ThePool, person: Who) -> Response:
     """Return whether a submission would start now, which workloads would stop, or why it would wait."""
 
     def parse(body: bytes) -> tuple[Submission, int]:
@@ -33,13 +33,13 @@ async def preview(request: Request, pool: ThePool, who: Who) -> Response:
 
     asked, size = await read_body(request, parse)
     if asked.project in pool.inventory.of:
-        require(who, Action.SUBMIT, asked.project)
+        require(person, Action.SUBMIT, asked.project)
     if asked.name in pool.view.workloads:
         raise RequestRefused(409, f"A workload called {asked.name} isn't over yet: write another name.")
     check = partial(
         submission_checks.check_submission,
         asked,
-        person=who,
+        person=person,
         now_s=pool.clock(),
         inventory=pool.inventory,
         rules=pool.policy.life,
@@ -49,13 +49,13 @@ async def preview(request: Request, pool: ThePool, who: Who) -> Response:
     unmet = unmet_condition(made, pool.clock)
     if unmet is not None:
         return json_response(SubmissionPreview(starts=False, nodes=[], stops=[], reason=explanation(unmet)))
-    async with pool.suggesting.turn(who):
-        found = await pool.read_state(lambda ask: ask(partial(preview_submission, workload=made.workload)))
+    async with pool.suggesting.turn(person):
+        outcome = await pool.read_state(lambda ask: ask(partial(preview_submission, workload=made.workload)))
     return json_response(
         SubmissionPreview(
-            starts=bool(found.nodes),
-            nodes=list(found.nodes),
-            stops=list(found.stops),
-            reason=explanation(found.reason),
+            starts=bool(outcome.nodes),
+            nodes=list(outcome.nodes),
+            stops=list(outcome.stops),
+            reason=explanation(outcome.reason),
         )
     )

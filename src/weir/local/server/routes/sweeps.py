@@ -37,24 +37,24 @@ routes = APIRouter(prefix="/api/v1/sweeps", tags=["sweeps"], route_class=StrictR
 @routes.get("", response_model=SweepPage, responses=problems(422))
 async def list_sweeps(
     pool: ThePool,
-    who: Who,
+    person: Who,
     project: Annotated[str | None, Query(max_length=4096, description="Comma-separated projects.")] = None,
     limit: Limit = 100,
     after: After = None,
 ) -> Response:
     """Sweeps of projects that one may see, newest first."""
-    at, projects = position(after), comma_words(project)
+    cursor, projects = position(after), comma_words(project)
     heads = [
-        each
-        for each in await asyncio.to_thread(pool.store.sweeps.heads)
-        if pool.may_see(who, each.project, each.created_s) and (not projects or each.project in projects)
+        head
+        for head in await asyncio.to_thread(pool.store.sweeps.heads)
+        if pool.may_see(person, head.project, head.created_s) and (not projects or head.project in projects)
     ]
     total = len(heads)
-    if at is not None:
-        heads = [each for each in heads if each.id < at]
-    items = [row for each in heads[:limit] if (row := await _row(pool, each.name)) is not None]
-    more = str(heads[limit - 1].id) if len(heads) > limit else None
-    return json_response(pool.on_wall_clock(SweepPage(total=total, next=more, items=items)))
+    if cursor is not None:
+        heads = [head for head in heads if head.id < cursor]
+    items = [row for head in heads[:limit] if (row := await _row(pool, head.name)) is not None]
+    next_page = str(heads[limit - 1].id) if len(heads) > limit else None
+    return json_response(pool.on_wall_clock(SweepPage(total=total, next=next_page, items=items)))
 
 
 @routes.post(
@@ -64,7 +64,7 @@ async def list_sweeps(
     responses=problems(403, 404, *BODY_REFUSALS, 409),
     openapi_extra=takes(SweepSubmission, "The sweep; every trial of it runs `workload`."),
 )
-async def create(request: Request, pool: ThePool, who: Who) -> Response:
+async def create(request: Request, pool: ThePool, person: Who) -> Response:
     """Begin a sweep."""
 
     def parse(body: bytes) -> tuple[SweepSubmission, dict[str, object]]:
@@ -72,21 +72,21 @@ async def create(request: Request, pool: ThePool, who: Who) -> Response:
         return read_as(SweepSubmission, body, "The sweep", pool.priority_classes), json.loads(body)
 
     submission, raw = await read_body(request, parse)
-    record = await create_sweep(pool, submission, raw, who)
+    record = await create_sweep(pool, submission, raw, person)
     note(request, sweep=record.name, project=record.project)
     return json_response(await _detail(pool, record), 201)
 
 
 @routes.get("/{name}", response_model=SweepDetail, responses=problems(403, 404))
-async def show(name: str, pool: ThePool, who: Who) -> Response:
+async def show(name: str, pool: ThePool, person: Who) -> Response:
     """Return a sweep with its trials."""
-    return json_response(await _detail(pool, await _visible(pool, name, who)))
+    return json_response(await _detail(pool, await _visible(pool, name, person)))
 
 
 @routes.post("/{name}/stop", response_model=SweepDetail, responses=problems(403, 404, 409))
-async def stop(name: str, pool: ThePool, who: Who) -> Response:
+async def stop(name: str, pool: ThePool, person: Who) -> Response:
     """Stop a sweep and its trials for good."""
-    record = await stop_sweep(pool, await _visible(pool, name, who), who)
+    record = await stop_sweep(pool, await _visible(pool, name, person), person)
     return json_response(await _detail(pool, record))
 
 
@@ -95,23 +95,23 @@ async def delete(
     request: Request,
     name: str,
     pool: ThePool,
-    who: Who,
+    person: Who,
     checkpoints: Annotated[bool, Query(description="Delete the checkpoints of its trials too.")] = False,
 ) -> Response:
     """Delete a sweep that is over, with its parameters and results. The workloads of its trials stay."""
-    record = await _visible(pool, name, who)
-    deleted = await delete_sweep(pool, record, who, checkpoints=checkpoints)
+    record = await _visible(pool, name, person)
+    deleted = await delete_sweep(pool, record, person, checkpoints=checkpoints)
     note(request, sweep=record.name, project=record.project)
     return json_response(deleted)
 
 
-async def _visible(pool: PoolService, name: str, who: Person) -> SweepRecord:
+async def _visible(pool: PoolService, name: str, person: Person) -> SweepRecord:
     record = await asyncio.to_thread(pool.store.sweeps.of, name)
     if record is None:
         raise RequestRefused(
             404, f"There is no sweep called {name[:80]}: `weir sweep list` shows which there are."
         )
-    pool.require_visible(who, record.project, record.created_s)
+    pool.require_visible(person, record.project, record.created_s)
     return record
 
 

@@ -21,16 +21,16 @@ routes = APIRouter(prefix="/api/v1/projects/{project}/templates", tags=["workloa
 
 
 @routes.get("", response_model=TemplatePage, responses=problems(403, 404))
-async def list_templates(project: str, pool: ThePool, who: Who) -> Response:
+async def list_templates(project: str, pool: ThePool, person: Who) -> Response:
     """Return the templates of a project, for everyone who may submit to it."""
-    rows = await pool.templates.all(project, who)
+    rows = await pool.templates.all(project, person)
     return json_response(TemplatePage(total=len(rows), items=rows))
 
 
 @routes.get("/{name}", response_model=TemplateRow, responses=problems(403, 404))
-async def get_template(project: str, name: str, pool: ThePool, who: Who) -> Response:
+async def get_template(project: str, name: str, pool: ThePool, person: Who) -> Response:
     """Return a template."""
-    return json_response(await pool.templates.get(project, name, who))
+    return json_response(await pool.templates.get(project, name, person))
 
 
 @routes.put(
@@ -39,7 +39,7 @@ async def get_template(project: str, name: str, pool: ThePool, who: Who) -> Resp
     responses=problems(403, 404, *BODY_REFUSALS, 409),
     openapi_extra=takes(TemplateAsked, "The parameters, and the workload with placeholders."),
 )
-async def save_template(project: str, name: str, request: Request, pool: ThePool, who: Who) -> Response:
+async def save_template(project: str, name: str, request: Request, pool: ThePool, person: Who) -> Response:
     """Create or change a template, as a lead of the project."""
 
     def parse(body: bytes) -> TemplateAsked:
@@ -51,7 +51,7 @@ async def save_template(project: str, name: str, request: Request, pool: ThePool
 
     note(request, project=project[:253], template=name[:253])
     asked = await read_body(request, parse)
-    return json_response(await pool.templates.save(project, name, asked, who))
+    return json_response(await pool.templates.save(project, name, asked, person))
 
 
 @routes.post(
@@ -60,17 +60,17 @@ async def save_template(project: str, name: str, request: Request, pool: ThePool
     responses=problems(403, 404, *BODY_REFUSALS),
     openapi_extra=takes(TemplateValues, "The values."),
 )
-async def fill_template(project: str, name: str, request: Request, pool: ThePool, who: Who) -> Response:
+async def fill_template(project: str, name: str, request: Request, pool: ThePool, person: Who) -> Response:
     """Return the submission that a template gives with some values. It isn't queued by that."""
     asked = await read_body(request, lambda body: read_as(TemplateValues, body, "The values"))
     note(request, project=project[:253], template=name[:253])
-    filled = await pool.templates.fill(project, name, asked.values, who)
+    filled = await pool.templates.fill(project, name, asked.values, person)
     return json_response(FilledTemplate(workload=filled))
 
 
 @routes.delete("/{name}", status_code=204, responses=problems(403, 404))
-async def delete_template(project: str, name: str, request: Request, pool: ThePool, who: Who) -> Response:
+async def delete_template(project: str, name: str, request: Request, pool: ThePool, person: Who) -> Response:
     """Delete a template, as a lead of the project; workloads made of it stay."""
     note(request, project=project[:253], template=name[:253])
-    await pool.templates.remove(project, name, who)
+    await pool.templates.remove(project, name, person)
     return Response(status_code=204)

@@ -39,19 +39,19 @@ EXPIRY_S_MOST = 3650 * 86400.0
     responses=problems(403, *BODY_REFUSALS),
     openapi_extra=takes(TokenAsked, "Person of the token, and the projects in which they may act."),
 )
-async def make(request: Request, pool: ThePool, who: Who) -> Response:
+async def make(request: Request, pool: ThePool, person: Who) -> Response:
     """Make a token; its text is returned only now."""
-    require(who, Action.ADMINISTER)
+    require(person, Action.ADMINISTER)
     asked = await read_body(request, lambda body: read_as(TokenAsked, body, "The token"))
-    user = who.user if asked.user is None else asked.user
+    user = person.user if asked.user is None else asked.user
     pool.accounts.check_token_user(user)
     fields = FieldErrors("The token")
-    known = dict.fromkeys(pool.inventory.projects)
-    for at, project in enumerate(asked.projects[:PROJECTS_MOST]):
-        if project not in known:
+    existing = dict.fromkeys(pool.inventory.projects)
+    for index, project in enumerate(asked.projects[:PROJECTS_MOST]):
+        if project not in existing:
             fields.at(
-                ("projects", at),
-                f"projects: there is no project {project}; {suggest(project, known, fields)}",
+                ("projects", index),
+                f"projects: there is no project {project}; {suggest(project, existing, fields)}",
             )
     if len(asked.projects) > PROJECTS_MOST:
         fields.at(("projects",), f"projects: are too many; write at most {PROJECTS_MOST}")
@@ -116,14 +116,14 @@ def _made(request: Request, row: StoredToken, text: str) -> TokenMade:
     responses=problems(403, 404, 409, *BODY_REFUSALS),
     openapi_extra=takes(TokenRotated, "Expiry of the new text; an empty object keeps the lifetime."),
 )
-async def rotate_own(request: Request, pool: ThePool, who: Who) -> Response:
+async def rotate_own(request: Request, pool: ThePool, person: Who) -> Response:
     """Rotate the token of this request. It never expires later than before."""
-    if who.token is None:
+    if person.token is None:
         raise RequestRefused(
             409,
             "To rotate the token in $WEIR_HOME/token, delete that file and restart the server.",
         )
-    return await _rotate(request, pool, who.token, may_extend=may(who, Action.ADMINISTER))
+    return await _rotate(request, pool, person.token, may_extend=may(person, Action.ADMINISTER))
 
 
 @routes.post(
@@ -132,9 +132,9 @@ async def rotate_own(request: Request, pool: ThePool, who: Who) -> Response:
     responses=problems(403, 404, 409, *BODY_REFUSALS),
     openapi_extra=takes(TokenRotated, "Expiry of the new text; an empty object keeps the lifetime."),
 )
-async def rotate(id: int, request: Request, pool: ThePool, who: Who) -> Response:  # noqa: A002 - see `delete`
+async def rotate(id: int, request: Request, pool: ThePool, person: Who) -> Response:  # noqa: A002 - see `delete`
     """Rotate a token: return its new text once; the old text becomes invalid."""
-    require(who, Action.ADMINISTER)
+    require(person, Action.ADMINISTER)
     return await _rotate(request, pool, id, may_extend=True)
 
 
@@ -160,19 +160,19 @@ async def _rotate(request: Request, pool: PoolService, id_: int, *, may_extend: 
 
 
 @routes.get("", response_model=TokenPage, responses=problems(403, 422))
-async def list_tokens(pool: ThePool, who: Who, limit: Limit = 100, after: After = None) -> Response:
+async def list_tokens(pool: ThePool, person: Who, limit: Limit = 100, after: After = None) -> Response:
     """Tokens, without their text."""
-    require(who, Action.ADMINISTER)
+    require(person, Action.ADMINISTER)
     rows = pool.store.tokens.all()
-    shown, more = page_of(rows, limit, after)
+    shown, next_page = page_of(rows, limit, after)
     items = [TokenRow.model_validate(_on_timeline(pool, row), from_attributes=True) for row in shown]
-    return json_response(pool.on_wall_clock(TokenPage(total=len(rows), next=more, items=items)))
+    return json_response(pool.on_wall_clock(TokenPage(total=len(rows), next=next_page, items=items)))
 
 
 @routes.delete("/{id}", status_code=204, responses=problems(403, 404, 422))
-async def delete(id: int, pool: ThePool, who: Who) -> Response:  # noqa: A002 - the name in the path
+async def delete(id: int, pool: ThePool, person: Who) -> Response:  # noqa: A002 - the name in the path
     """Revoke a token: it becomes invalid at once."""
-    require(who, Action.ADMINISTER)
+    require(person, Action.ADMINISTER)
     if not 0 <= id <= ID_MOST:
         raise _no_such_token(id)
     await asyncio.to_thread(pool.store.tokens.delete, id)

@@ -23,37 +23,37 @@ routes = APIRouter(prefix="/api/v1/what-if", tags=["what if"], route_class=Stric
     responses=problems(403, *BODY_REFUSALS, 409),
     openapi_extra=takes(WhatIfAsked, "The alternatives, and the part of the history to replay."),
 )
-async def start(request: Request, pool: ThePool, who: Who) -> Response:
+async def start(request: Request, pool: ThePool, person: Who) -> Response:
     """Begin to replay the pool's history, in a process of its own."""
-    require(who, Action.ADMINISTER)
+    require(person, Action.ADMINISTER)
     asked = await read_body(request, lambda body: read_as(WhatIfAsked, body, "The replay"))
     now_s = pool.clock()
     since_s = max(0.0, now_s - asked.since)
     read = await pool.query(lambda cluster: read_cluster(cluster, pool.policy))
     cluster = await asyncio.to_thread(cluster_alone, read, now_s)
     trace = await read_trace(pool, since_s, now_s, pool.inventory.projects)
-    row = pool.what_if.start(asked, cluster, trace, who, at_s=now_s, since_s=since_s)
+    row = pool.what_if.start(asked, cluster, trace, person, at_s=now_s, since_s=since_s)
     note(request, replay=row.id, alternatives=asked.alternatives)
     return json_response(row, 202)
 
 
 @routes.get("", response_model=WhatIfPage, responses=problems(403))
-async def list_replays(pool: ThePool, who: Who) -> Response:
+async def list_replays(pool: ThePool, person: Who) -> Response:
     """Return replays, newest first."""
-    require(who, Action.ADMINISTER)
+    require(person, Action.ADMINISTER)
     rows = await asyncio.to_thread(pool.what_if.all)
     return json_response(WhatIfPage(total=len(rows), items=rows))
 
 
 @routes.get("/{id}", response_model=WhatIfRow, responses=problems(403, 404))
-async def replay(id: str, pool: ThePool, who: Who) -> Response:  # noqa: A002 - the word of the path
+async def replay(id: str, pool: ThePool, person: Who) -> Response:  # noqa: A002 - the word of the path
     """Return the progress of a replay, and its result."""
-    require(who, Action.ADMINISTER)
+    require(person, Action.ADMINISTER)
     return json_response(pool.what_if.of(id))
 
 
 @routes.delete("/{id}", response_model=WhatIfRow, responses=problems(403, 404))
-async def cancel(id: str, pool: ThePool, who: Who) -> Response:  # noqa: A002 - the word of the path
+async def cancel(id: str, pool: ThePool, person: Who) -> Response:  # noqa: A002 - the word of the path
     """Cancel a running replay, or delete the result of another."""
-    require(who, Action.ADMINISTER)
+    require(person, Action.ADMINISTER)
     return json_response(await pool.what_if.cancel(id))

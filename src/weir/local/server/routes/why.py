@@ -35,7 +35,7 @@ _RESUMED = {"suspended": "", "dependency": " without its conditions", "begin_tim
 async def why(
     name: str,
     pool: ThePool,
-    who: Who,
+    person: Who,
     with_suggestions: Annotated[
         bool, Query(alias="suggestions", description="Also try changes that would let it start.")
     ] = True,
@@ -65,12 +65,12 @@ async def why(
             gone = WhyAnswer(name=asked, status=status, reason=row.reason, queues=queues, array=row.array)
             return gone, version
         is_waiting = status == "pending" or (status == "running" and job.waiting is not None)
-        found = _reason(pool, cluster, job, now_s) if is_waiting else row.reason
+        reason = _reason(pool, cluster, job, now_s) if is_waiting else row.reason
         place, waiting = queue_position(cluster, name)
         answer = WhyAnswer(
             name=asked,
             status=status,
-            reason=found,
+            reason=reason,
             evicted=row.evicted,
             position=place,
             waiting=waiting,
@@ -81,14 +81,14 @@ async def why(
         return answer, version
 
     answer, version = await pool.query(read)
-    if with_suggestions and row.status == "pending" and may(who, Action.VIEW, row.project):
-        if (known := _known_suggestion(pool, asked, answer)) is not None:
-            return json_response(pool.on_wall_clock(answer.model_copy(update={"suggestions": [known]})))
-        projects = tuple(each for each in pool.inventory.projects if may(who, Action.SUBMIT, each))
-        most = highest_priority(pool.inventory.of[row.project], who)
+    if with_suggestions and row.status == "pending" and may(person, Action.VIEW, row.project):
+        if (suggestion := _known_suggestion(pool, asked, answer)) is not None:
+            return json_response(pool.on_wall_clock(answer.model_copy(update={"suggestions": [suggestion]})))
+        projects = tuple(scope for scope in pool.inventory.projects if may(person, Action.SUBMIT, scope))
+        most = highest_priority(pool.inventory.of[row.project], person)
         possible = SuggestionOptions(most, projects=projects)
         tried = await pool.suggestions.find(
-            (name, possible), version, partial(_tried, pool, name, possible), wait_s, who.user
+            (name, possible), version, partial(_tried, pool, name, possible), wait_s, person.user
         )
         answer = with_suggestions_found(answer, tried)
     return json_response(pool.on_wall_clock(answer))
@@ -140,21 +140,21 @@ def _queues(pool: PoolService, cluster: Cluster, project: str, now_s: float) -> 
 
 
 @routes.get("/{name}/decision", response_model=DecisionAnswer, responses=problems(403, 404, 409))
-async def decision(name: str, pool: ThePool, who: Who) -> Response:
+async def decision(name: str, pool: ThePool, person: Who) -> Response:
     """Return how the nodes score for a workload, and the victims that it may evict with their price."""
     name = live_name(pool.view, name)
     row = pool.view.row(name)
     if row is None:
         _, row = await find_stored(pool, name)
         raise RequestRefused(409, f"{row.name} has ended: there is no decision on it.")
-    if not may(who, Action.VIEW, row.project):
+    if not may(person, Action.VIEW, row.project):
         raise RequestRefused(403, f"{name} belongs to project {row.project}, and only its members see this.")
 
-    async with pool.suggesting.turn(who):
-        found = await pool.read_state(_explained, name)
-    if found is None:
+    async with pool.suggesting.turn(person):
+        answer = await pool.read_state(_explained, name)
+    if answer is None:
         raise RequestRefused(409, f"{name} can't be placed now; `weir why {name}` says why.")
-    return json_response(found)
+    return json_response(answer)
 
 
 def _explained(ask: StateReader, name: str) -> DecisionAnswer | None:

@@ -87,7 +87,7 @@ async def list_workloads(
     after: After = None,
 ) -> Response:
     """Workloads, newest first."""
-    at = position(after)
+    cursor = position(after)
     statuses = among("status", status, STATUSES)
     wanted = WorkloadFilter(
         projects=comma_words(project) or None,
@@ -99,16 +99,16 @@ async def list_workloads(
         since_s=0.0 if since is None else moment("since", since, pool.clock(), pool.clock.ahead_s),
     )
     if wanted.ended:
-        return json_response(pool.on_wall_clock(await _page_of_all(pool, wanted, limit, at)))
+        return json_response(pool.on_wall_clock(await _page_of_all(pool, wanted, limit, cursor)))
     rows = filter_rows(pool.view.listed(), wanted)
     total = len(rows)
-    if at is not None:
-        rows = [row for row in rows if row.uid < at]
+    if cursor is not None:
+        rows = [row for row in rows if row.uid < cursor]
     shown = [pool.view.with_reason(row) for row in rows[:limit]]
-    more = str(shown[-1].uid) if len(rows) > limit else None
+    next_page = str(shown[-1].uid) if len(rows) > limit else None
     return json_response(
         pool.on_wall_clock(
-            WorkloadPage.model_construct(total=total, next=more, items=shown, **_pool_numbers(pool))
+            WorkloadPage.model_construct(total=total, next=next_page, items=shown, **_pool_numbers(pool))
         )
     )
 
@@ -136,7 +136,7 @@ async def _page_of_all(pool: PoolService, wanted: WorkloadFilter, limit: int, at
     responses=problems(403, 404, *BODY_REFUSALS, 409),
     openapi_extra=takes(Submission, "The workload; every pod of it runs `command`."),
 )
-async def submit(request: Request, pool: ThePool, who: Who) -> Response:
+async def submit(request: Request, pool: ThePool, person: Who) -> Response:
     """Queue a workload."""
 
     def parse(body: bytes) -> tuple[Submission, dict[str, object], int]:
@@ -147,7 +147,7 @@ async def submit(request: Request, pool: ThePool, who: Who) -> Response:
         return asked, raw, len(body)
 
     asked, raw, size = await read_body(request, parse)
-    record, row = await pool.submit(asked, raw, size, who)
+    record, row = await pool.submit(asked, raw, size, person)
     note(request, workload=row.name, project=row.project)
     return json_response(pool.on_wall_clock(_detail_of_new(record, row, pool)), 201)
 
@@ -175,22 +175,22 @@ def _as_submitted(record: WorkloadRecord, pool: PoolService) -> dict[str, Any]:
         "max_runtime_s": record.workload.max_runtime_s,
         "begin_s": None if begin_s is None else pool.clock.from_wall(begin_s),
         "dependencies": [
-            DependencyRow(name=each.name, uid=each.uid, condition=each.condition.value)
-            for each in record.conditions.dependencies
+            DependencyRow(name=dependency.name, uid=dependency.uid, condition=dependency.condition.value)
+            for dependency in record.conditions.dependencies
         ],
     }
 
 
 @routes.get("/{name}", response_model=WorkloadDetail, responses=problems(404))
-async def describe(name: str, pool: ThePool, who: Who) -> Response:
+async def describe(name: str, pool: ThePool, person: Who) -> Response:
     """Return all details of the newest workload of a name, or of the workload with a uid.
 
     Command and environment only for people of its project.
     """
-    found, row = await find_stored(pool, name)
-    if not pool.may_see(who, row.project, row.submitted_s):
+    stored_workload, row = await find_stored(pool, name)
+    if not pool.may_see(person, row.project, row.submitted_s):
         return json_response(pool.on_wall_clock(WorkloadDetail.model_construct(**dict(row))))
-    launch = found.record.launch
+    launch = stored_workload.record.launch
     line = pool.view.workloads.get(row.name)
     if line is not None and line.uid != row.uid:
         line = None
@@ -198,22 +198,22 @@ async def describe(name: str, pool: ThePool, who: Who) -> Response:
     reported = pool.reported.get(row.name)
     if reported is not None and reported.uid != row.uid:
         reported = None
-    events: list[EventRow] = [event_row(each) for each in page.items]
-    isolation = _isolation(pool, found.record.workload, is_over=line is None)
+    events: list[EventRow] = [event_row(event) for event in page.items]
+    isolation = _isolation(pool, stored_workload.record.workload, is_over=line is None)
     detail = WorkloadDetail.model_construct(
         **dict(row),
         pod_rows=pool.view.pod_rows(line) if line is not None else [],
         command=list(launch.command) or None,
-        env=_shown(launch, row.project, row.user, who),
-        **_as_submitted(found.record, pool),
-        idle_rules=_idle_rules(pool, found.record.workload) if row.ended_s is None else None,
+        env=_shown(launch, row.project, row.user, person),
+        **_as_submitted(stored_workload.record, pool),
+        idle_rules=_idle_rules(pool, stored_workload.record.workload) if row.ended_s is None else None,
         gpu_access=isolation.access,
         gpu_access_by=isolation.access_by or None,
         gpu_memory=isolation.memory,
         gpu_memory_by=isolation.memory_by or None,
         gpu_memory_why=isolation.memory_why or None,
         checkpoints=str(pool.home / "checkpoints" / str(row.uid)) if row.array is None else None,
-        checkpointed_s=line.saved_s if line is not None else found.record.saved_s,
+        checkpointed_s=line.saved_s if line is not None else stored_workload.record.saved_s,
         step=reported.step if reported else None,
         reported=dict(reported.values or {}) if reported else {},
         events=events,
@@ -240,23 +240,23 @@ def _isolation(pool: PoolService, workload: Workload, *, is_over: bool) -> GpuIs
     )
 
 
-def _shown(launch: LaunchSpec, project: str, user: str, who: Person) -> dict[str, str] | None:
+def _shown(launch: LaunchSpec, project: str, user: str, person: Person) -> dict[str, str] | None:
     """Return the environment as a member of the project may see it: values only of their own workloads.
 
     The answer is None if it was removed.
     """
     if not launch.command:
         return None  # removed
-    if may(who, Action.READ_ENVIRONMENT, project, owner=user):
+    if may(person, Action.READ_ENVIRONMENT, project, owner=user):
         return dict(launch.environment)
     return dict.fromkeys((name for name, _ in launch.environment), HIDDEN)
 
 
 @routes.get("/{name}/series", response_model=SeriesAnswer, responses=problems(403, 404))
-async def series(name: str, pool: ThePool, who: Who) -> Response:
+async def series(name: str, pool: ThePool, person: Who) -> Response:
     """Return the curves of a workload: its reports, and its usage of GPUs, processors and memory."""
     _, row = await find_stored(pool, name)
-    pool.require_visible(who, row.project, row.submitted_s)
+    pool.require_visible(person, row.project, row.submitted_s)
     rows = [
         SeriesRow(
             name=key.removeprefix(REPORTED),
@@ -274,21 +274,21 @@ async def series(name: str, pool: ThePool, who: Who) -> Response:
 
 
 @routes.post("/{name}/stop", response_model=WorkloadRow, responses=problems(403, 404, 409))
-async def stop(name: str, pool: ThePool, who: Who) -> Response:
+async def stop(name: str, pool: ThePool, person: Who) -> Response:
     """Stop a workload for good."""
-    return json_response(pool.on_wall_clock(await pool.stop(name, who)))
+    return json_response(pool.on_wall_clock(await pool.stop(name, person)))
 
 
 @routes.post("/{name}/suspend", response_model=WorkloadRow, responses=problems(403, 404, 409))
-async def suspend(name: str, pool: ThePool, who: Who) -> Response:
+async def suspend(name: str, pool: ThePool, person: Who) -> Response:
     """Suspend a workload: it releases its devices and waits until it is resumed."""
-    return json_response(pool.on_wall_clock(await pool.suspend(name, who)))
+    return json_response(pool.on_wall_clock(await pool.suspend(name, person)))
 
 
 @routes.post("/{name}/resume", response_model=WorkloadRow, responses=problems(403, 404, 409))
-async def resume(name: str, pool: ThePool, who: Who) -> Response:
+async def resume(name: str, pool: ThePool, person: Who) -> Response:
     """Let a suspended workload go on."""
-    return json_response(pool.on_wall_clock(await pool.resume(name, who)))
+    return json_response(pool.on_wall_clock(await pool.resume(name, person)))
 
 
 @routes.post(
@@ -297,11 +297,11 @@ async def resume(name: str, pool: ThePool, who: Who) -> Response:
 async def rerun(
     name: str,
     pool: ThePool,
-    who: Who,
+    person: Who,
     failed: Annotated[bool, Query(description="Of an array, only the indices that failed.")] = False,
 ) -> Response:
     """Submit an ended workload again, under the same name. Indices of a live array are queued again in it."""
-    record, row = await pool.reruns.rerun(name, who, failed=failed)
+    record, row = await pool.reruns.rerun(name, person, failed=failed)
     return json_response(pool.on_wall_clock(_detail_of_new(record, row, pool)), 201)
 
 
@@ -311,13 +311,13 @@ async def rerun(
     responses=problems(403, 404, 409, *BODY_REFUSALS),
     openapi_extra=takes(PriorityAsked, "The priority."),
 )
-async def set_priority(name: str, request: Request, pool: ThePool, who: Who) -> Response:
+async def set_priority(name: str, request: Request, pool: ThePool, person: Who) -> Response:
     """Change the priority of a workload, up to the highest of the person in its project."""
     asked = await read_body(
         request, lambda body: read_as(PriorityAsked, body, "The priority", pool.priority_classes)
     )
     note(request, priority=asked.priority)
-    return json_response(pool.on_wall_clock(await pool.set_priority(name, asked.priority, who)))
+    return json_response(pool.on_wall_clock(await pool.set_priority(name, asked.priority, person)))
 
 
 @routes.post(
@@ -326,11 +326,11 @@ async def set_priority(name: str, request: Request, pool: ThePool, who: Who) -> 
     responses=problems(403, 404, *BODY_REFUSALS),
     openapi_extra=takes(ExtensionAsked, "How long."),
 )
-async def extend(name: str, request: Request, pool: ThePool, who: Who) -> Response:
+async def extend(name: str, request: Request, pool: ThePool, person: Who) -> Response:
     """Keep the idle rules away from a workload for a while, up to `life.idle_extend_most` from now."""
     asked = await read_body(request, lambda body: read_as(ExtensionAsked, body, "The extension"))
     note(request, duration_s=asked.duration)
-    return json_response(pool.on_wall_clock(await extend_workload(pool, name, asked.duration, who)))
+    return json_response(pool.on_wall_clock(await extend_workload(pool, name, asked.duration, person)))
 
 
 # Output
@@ -348,7 +348,7 @@ async def logs(
     name: str,
     request: Request,
     pool: ThePool,
-    who: Who,
+    person: Who,
     pod: Annotated[
         str | None,
         Query(
@@ -371,14 +371,14 @@ async def logs(
     name = live_name(pool.view, name)
     line = pool.view.workloads.get(name)
     if line is None:
-        found, stored = await find_stored(pool, name)
+        stored_workload, stored = await find_stored(pool, name)
         if stored.array is not None:
             one = index_name(stored.name, read_indices(stored.array.written).indices[0])
             raise RequestRefused(409, f"{name} is an array: name one of its indices, such as {one}.")
-        uid, spec = found.row.uid, found.record.workload
+        uid, spec = stored_workload.row.uid, stored_workload.record.workload
     else:
         uid, spec = line.uid, line.spec
-    pool.require_visible(who, spec.project, spec.submitted_s, Action.READ_OUTPUT, spec.user)
+    pool.require_visible(person, spec.project, spec.submitted_s, Action.READ_OUTPUT, spec.user)
     log = (
         WorkloadLog(pool.home, uid, spec)
         if pod == ALL_PODS
@@ -390,8 +390,8 @@ async def logs(
         return StreamingResponse(log.text(start, tail), media_type="text/plain; charset=utf-8")
 
     def is_over() -> bool:
-        here = pool.view.workloads.get(name)
-        return pool.closing or here is None or here.uid != uid
+        current = pool.view.workloads.get(name)
+        return pool.closing or current is None or current.uid != uid
 
     if EVENT_STREAM not in request.headers.get("accept", ""):
         pieces = log.follow(start, tail, is_over)

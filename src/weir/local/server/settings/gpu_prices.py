@@ -33,7 +33,7 @@ def read_prices(written: Sequence[str], currency: str) -> GpuPrices:
     Raises:
         ValueError: one isn't a price; the message has an example.
     """
-    found: dict[str, float] = {}
+    prices: dict[str, float] = {}
     for text in written:
         model, _, number = text.rpartition("=")
         try:
@@ -44,7 +44,7 @@ def read_prices(written: Sequence[str], currency: str) -> GpuPrices:
             raise ValueError(
                 f"--price: {text[:80]!r} is no price: write one such as 2.50, or NVIDIA-H100=2.50"
             )
-        found[model.strip()] = price
+        prices[model.strip()] = price
     if not (currency.isalpha() and len(currency) <= 8):
         raise ValueError(f"--currency: {currency[:80]!r} is no currency: write one such as EUR")
-    return GpuPrices(found, currency)
+    return GpuPrices(prices, currency)

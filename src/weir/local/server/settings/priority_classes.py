@@ -19,7 +19,7 @@ def read_classes(written: Sequence[str]) -> Mapping[str, int]:
     Raises:
         ValueError: one isn't a class; the message has an example.
     """
-    found = dict(PRIORITY_CLASSES)
+    classes = dict(PRIORITY_CLASSES)
     for text in written:
         name, _, number = text.partition("=")
         if not _NAME.fullmatch(name) or not _NUMBER.fullmatch(number) or abs(int(number)) > PRIORITY_MAX:
@@ -27,12 +27,12 @@ def read_classes(written: Sequence[str]) -> Mapping[str, int]:
                 f"--priority-class: {text[:80]!r} is no class: write a name of small letters and a "
                 "number, such as interactive=90"
             )
-        if name in found:
-            known = "has a fixed number in every pool" if name in PRIORITY_CLASSES else "is named twice"
-            raise ValueError(f"--priority-class: {name} {known}; write another name")
-        found[name] = int(number)
+        if name in classes:
+            problem = "has a fixed number in every pool" if name in PRIORITY_CLASSES else "is named twice"
+            raise ValueError(f"--priority-class: {name} {problem}; write another name")
+        classes[name] = int(number)
     if len(written) > CLASSES_MAX:
         raise ValueError(
             f"--priority-class: a pool has at most {CLASSES_MAX} classes of its own; leave some out"
         )
-    return found
+    return classes

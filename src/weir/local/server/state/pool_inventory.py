@@ -29,12 +29,12 @@ class PoolInventory:
 
     def resources(self) -> set[str]:
         """Return the resources that any node has."""
-        found = {GPU, CPU, MEMORY, PODS}
+        resources = {GPU, CPU, MEMORY, PODS}
         for node in self.nodes:
-            found.update(node.capacity)
+            resources.update(node.capacity)
             if node.gpu_model is not None:
-                found.add(GPU_MODEL_PREFIX + node.gpu_model)
-        return found
+                resources.add(GPU_MODEL_PREFIX + node.gpu_model)
+        return resources
 
 
 def pool_inventory(

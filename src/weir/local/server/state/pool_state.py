@@ -158,8 +158,8 @@ class PoolState:
 
     def created_at(self, projects: Iterable[str]) -> dict[str, float]:
         """Return when each of these projects was created; missing projects are left out."""
-        of = self.inventory.of
-        return {name: of[name].created_s for name in projects if name in of}
+        queues = self.inventory.of
+        return {name: queues[name].created_s for name in projects if name in queues}
 
     def may_see(self, person: Person, project: str, submitted_s: float) -> bool:
         """Return True if a person may see all of a workload.

@@ -31,9 +31,9 @@ def live_name(view: PoolView, word: str) -> str:
 
 def find_workload(store: Store, word: str) -> StoredWorkload | None:
     """Return the newest workload of a name, or the one with a uid; None if there is neither."""
-    found = store.workloads.newest(word)
+    stored = store.workloads.newest(word)
     uid = parse_uid(word)
-    return store.workloads.of(uid) if found is None and uid is not None else found
+    return store.workloads.of(uid) if stored is None and uid is not None else stored
 
 
 def unknown_workload(view: PoolView, name: str) -> RequestRefused:
@@ -52,10 +52,10 @@ async def workload_to_change(pool: PoolState, word: str, person: Person) -> str:
     if spec is not None:
         require(person, Action.CONTROL, spec.project, owner=spec.user)
         return name
-    found = await asyncio.to_thread(find_workload, pool.store, word)
-    if found is None:
+    stored = await asyncio.to_thread(find_workload, pool.store, word)
+    if stored is None:
         raise unknown_workload(pool.view, word)
-    require(person, Action.CONTROL, found.row.project, owner=found.row.user)
-    if found.row.name != word and found.row.ended_s is not None:
-        raise RequestRefused(409, f"Workload {word}, {found.row.name}, is over already.")
-    return found.row.name
+    require(person, Action.CONTROL, stored.row.project, owner=stored.row.user)
+    if stored.row.name != word and stored.row.ended_s is not None:
+        raise RequestRefused(409, f"Workload {word}, {stored.row.name}, is over already.")
+    return stored.row.name

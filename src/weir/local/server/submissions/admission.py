@@ -60,12 +60,12 @@ def check_new_priority(workload: Workload, priority: int, inventory: PoolInvento
 def check_size(workload: Workload, nodes: Sequence[Node], fields: FieldErrors) -> None:
     """Note each group of pods that no node can take, and a gang that all nodes together can't."""
     fits = True
-    for at, group in enumerate(workload.groups):
+    for index, group in enumerate(workload.groups):
         refusals = NodeRefusals.of(nodes, group.request, ())
         if not refusals.able and not _TEMPORARY & refusals.by.keys():
             fits = False
             fields.at(
-                ("pods", at), f"pods[{at}]: {sentence_of(refusals, nodes, group.request)}; ask for less"
+                ("pods", index), f"pods[{index}]: {sentence_of(refusals, nodes, group.request)}; ask for less"
             )
     if fits:
         _check_gang(workload, nodes, fields)
@@ -80,17 +80,17 @@ def _check_gang(workload: Workload, nodes: Sequence[Node], fields: FieldErrors) 
         milli = request.devices * min(WHOLE_MILLI, request.share_on(memory)) if request.devices else 0
         for resource, amount in ((GPU, milli), (CPU, request.cpu_milli), (MEMORY, request.memory)):
             wanted[resource] += needed * amount
-    there = {
+    available = {
         GPU: WHOLE_MILLI * sum(node.gpus for node in nodes),
         CPU: sum(node.capacity.get(CPU, 0) for node in nodes),
         MEMORY: sum(node.capacity.get(MEMORY, 0) for node in nodes),
     }
     for resource, want in wanted.items():
-        if want > there[resource]:
+        if want > available[resource]:
             fields.at(
                 ("pods",),
                 f"pods: the workload needs {amount_phrase(resource, want)} at once; the pool has "
-                f"{amount_phrase(resource, there[resource])}; ask for fewer or smaller pods",
+                f"{amount_phrase(resource, available[resource])}; ask for fewer or smaller pods",
             )
             return
 

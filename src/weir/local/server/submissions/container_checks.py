@@ -68,7 +68,9 @@ class ContainerChecks:
             fields.at(("container_runtime",), f"container_runtime: docker can't be used: {text}")
         elif runtime not in self._rules.runtimes:
             fields.at(("image",), "image: containers aren't allowed in this pool; leave it out")
-        elif missing := [each for each in ("podman", "crun") if shutil.which(each, path=PATH) is None]:
+        elif missing := [
+            program for program in ("podman", "crun") if shutil.which(program, path=PATH) is None
+        ]:
             names = " and ".join(missing)
             fields.at(
                 ("image",), f"image: {names} isn't installed on this machine; ask its administrator for it"
@@ -95,7 +97,7 @@ class ContainerChecks:
 
 def is_image(text: str) -> bool:
     """Return True if a text names an image of a registry, or an image archive on this machine."""
-    archive = next((each for each in ARCHIVES if text.startswith(each)), None)
+    archive = next((prefix for prefix in ARCHIVES if text.startswith(prefix)), None)
     if archive is not None:
         return _ARCHIVE.fullmatch(text.removeprefix(archive)) is not None
     return _IMAGE.fullmatch(text) is not None and text.partition(":")[0] not in _OTHER_PLACES

@@ -78,24 +78,24 @@ class PendingLimits:
             raise RequestRefused(429, sentence)
 
     def _own_sentence(self, user: str, project: str, own: PersonLimits, number: int) -> str | None:
-        mine = self._persons[user, project] + self._reserved[user, project]
-        return pending_sentence(own, project, mine, number)
+        pending = self._persons[user, project] + self._reserved[user, project]
+        return pending_sentence(own, project, pending, number)
 
     def _check(self, user: str, project: str, number: int) -> None:
         self._count()
         reserved = list(self._reserved.items())
-        mine = self._users[user] + sum(held for (each, _), held in reserved if each == user)
-        projects = self._projects[project] + sum(held for (_, each), held in reserved if each == project)
-        limits, more = self._limits, more_sentence(number)
-        if mine + number > limits.pending_per_person_max:
+        pending = self._users[user] + sum(held for (person, _), held in reserved if person == user)
+        projects = self._projects[project] + sum(held for (_, queue), held in reserved if queue == project)
+        limits, suffix = self._limits, more_sentence(number)
+        if pending + number > limits.pending_per_person_max:
             sentence = (
-                f"You have {mine:,} pending workloads, and one person may have "
-                f"{limits.pending_per_person_max:,}{more}: stop some, or wait until some have started."
+                f"You have {pending:,} pending workloads, and one person may have "
+                f"{limits.pending_per_person_max:,}{suffix}: stop some, or wait until some have started."
             )
             raise RequestRefused(429, sentence)
         if projects + number > limits.pending_per_project_max:
             sentence = (
                 f"Project {project} has {projects:,} pending workloads, and one project may have "
-                f"{limits.pending_per_project_max:,}{more}: stop some, or wait until some have started."
+                f"{limits.pending_per_project_max:,}{suffix}: stop some, or wait until some have started."
             )
             raise RequestRefused(429, sentence)

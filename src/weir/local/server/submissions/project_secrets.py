@@ -47,8 +47,8 @@ class ProjectSecrets:
     async def all(self, project: str, person: Person) -> list[SecretRow]:
         """Return the names of a project's secrets, without values."""
         self._check_project(project, person)
-        found = await asyncio.to_thread(self._read, project)
-        return [_row(name, secret) for name, secret in sorted(found.items())]
+        secrets = await asyncio.to_thread(self._read, project)
+        return [_row(name, secret) for name, secret in sorted(secrets.items())]
 
     async def set(self, project: str, name: str, value: str, person: Person) -> SecretRow:
         """Set a secret; workloads suspended for it go on. Running processes keep the former value."""
@@ -93,9 +93,9 @@ class ProjectSecrets:
 
     async def _check_owner(self, project: str, name: str, person: Person) -> None:
         """Refuse to change a secret that someone else set, unless the person leads the project."""
-        found = await asyncio.to_thread(self._read, project)
-        if name in found:
-            setter = found[name].get("by")
+        secrets = await asyncio.to_thread(self._read, project)
+        if name in secrets:
+            setter = secrets[name].get("by")
             require(person, Action.CHANGE_SECRET, project, owner=None if setter is None else str(setter))
 
     # Secrets of workloads
@@ -108,10 +108,10 @@ class ProjectSecrets:
         """
         if not submission.secrets:
             return
-        found = await asyncio.to_thread(self._read, submission.project)
+        secrets = await asyncio.to_thread(self._read, submission.project)
         errors = []
         for variable, name in submission.secrets.items():
-            if name not in found:
+            if name not in secrets:
                 text = (
                     f"secrets: project {submission.project} has no secret {name[:80]}; "
                     f"set it with `weir secret set {name[:80]} -p {submission.project}`"
@@ -128,32 +128,34 @@ class ProjectSecrets:
         """
         recorded = await asyncio.to_thread(self._pool.store.workloads.newest, name)
         if recorded is not None and recorded.record.launch.secrets:
-            found = await asyncio.to_thread(self._names, recorded.record.workload.project)
-            missing = None if found is None else missing_secret(recorded.record, found)
+            names = await asyncio.to_thread(self._names, recorded.record.workload.project)
+            missing = None if names is None else missing_secret(recorded.record, names)
             if missing is not None:
                 raise RequestRefused(409, f"{name} can't be resumed: {missing}.")
 
     def begin(self, records: Iterable[WorkloadRecord]) -> None:
         """Find the workloads that lack a secret as the server begins. On the control thread, as `stepped`."""
-        named = [each for each in records if each.launch.secrets and each.suspended is None]
-        found = {project: self._names(project) for project in {each.workload.project for each in named}}
+        named = [record for record in records if record.launch.secrets and record.suspended is None]
+        secret_names = {
+            project: self._names(project) for project in {record.workload.project for record in named}
+        }
         self._lacking = {}
-        for each in named:
-            names = found[each.workload.project]
-            if names is not None and (why := missing_secret(each, names)) is not None:
-                self._lacking[each.workload.name] = why
+        for starting in named:
+            names = secret_names[starting.workload.project]
+            if names is not None and (why := missing_secret(starting, names)) is not None:
+                self._lacking[starting.workload.name] = why
 
     def after(self, facts: Iterable[Fact]) -> list[WorkloadSuspended]:
         """Return facts to add to these: workloads that lack a secret are suspended when they stop."""
-        found: dict[str, WorkloadSuspended] = {}
+        suspensions: dict[str, WorkloadSuspended] = {}
         for fact in facts:
             if isinstance(fact, PodExited) and fact.how is not PodExit.DONE:
                 name = fact.pod.workload
                 why = self._lacking.pop(name, None)
                 if why is not None:
                     self._pool.store.workloads.suspend(name, why)
-                    found[name] = WorkloadSuspended(name, True, why)
-        return list(found.values())
+                    suspensions[name] = WorkloadSuspended(name, True, why)
+        return list(suspensions.values())
 
     def after_step(self) -> None:
         """Suspend workloads that lack a secret and are pending now."""
@@ -171,15 +173,15 @@ class ProjectSecrets:
         store = self._pool.store
         for record, missing in await asyncio.to_thread(self._naming, store, project):
             name = record.workload.name
-            ours = record.suspended is not None and record.suspended.startswith(_HELD)
+            is_held = record.suspended is not None and record.suspended.startswith(_HELD)
             row = self._pool.view.row(name)
             if missing is None:
                 self._lacking.pop(name, None)
-                if ours:
+                if is_held:
                     await self._hold(name, None)
             elif row is not None and row.status != "pending":
                 self._lacking[name] = missing
-            elif record.suspended is None or (ours and record.suspended != missing):
+            elif record.suspended is None or (is_held and record.suspended != missing):
                 await self._hold(name, missing)
 
     async def _hold(self, name: str, why: str | None) -> None:
@@ -194,10 +196,10 @@ class ProjectSecrets:
 
     def _naming(self, store: Store, project: str) -> list[tuple[WorkloadRecord, str | None]]:
         """Return the workloads of a project that name secrets, each with a missing secret if any."""
-        if (found := self._names(project)) is None:
+        if (names := self._names(project)) is None:
             return []
-        records = [each for each in store.journal.workloads() if each.workload.project == project]
-        return [(each, missing_secret(each, found)) for each in records if each.launch.secrets]
+        records = [record for record in store.journal.workloads() if record.workload.project == project]
+        return [(record, missing_secret(record, names)) for record in records if record.launch.secrets]
 
     def _names(self, project: str) -> frozenset[str] | None:
         """Return the names of a project's secrets, none of a damaged file; None if it can't be read now."""
@@ -219,29 +221,29 @@ class ProjectSecrets:
         with self._changing:
             path = secret_files.file_of(self._home, project)
             try:
-                found = secret_files.read(path)
+                secrets = secret_files.read(path)
             except secret_files.SecretFileDamaged:
-                found = {}  # a new value replaces the unusable file
+                secrets = {}  # a new value replaces the unusable file
             except OSError as error:
                 raise _out_of_reach(error) from None
-            was_there = name in found
+            was_there = name in secrets
             if secret is not None:
-                found[name] = dict(secret)
+                secrets[name] = dict(secret)
             else:
-                found.pop(name, None)
-            if len(found) > secret_files.SECRETS_MOST:
+                secrets.pop(name, None)
+            if len(secrets) > secret_files.SECRETS_MOST:
                 most = secret_files.SECRETS_MOST
                 raise RequestRefused(422, f"Project {project} has {most} secrets, the maximum: delete one.")
             try:
-                secret_files.write(path, found)
+                secret_files.write(path, secrets)
             except OSError as error:
                 raise _out_of_reach(error) from None
             return was_there
 
 
-def missing_secret(record: WorkloadRecord, found: Collection[str]) -> str | None:
+def missing_secret(record: WorkloadRecord, names: Collection[str]) -> str | None:
     """Return why a workload can't start with these secrets set; None if it has all it names."""
-    missing = next((name for _, name in record.launch.secrets if name not in found), None)
+    missing = next((name for _, name in record.launch.secrets if name not in names), None)
     return None if missing is None else missing_secret_sentence(record.workload.project, missing)
 
 

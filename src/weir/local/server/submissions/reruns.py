@@ -54,16 +54,16 @@ class Reruns:
             name = await workload_to_change(pool, name, person)
             sentence = f"{name} isn't over yet: stop it first, or submit it under another name."
             raise RequestRefused(409, sentence)
-        found = await asyncio.to_thread(find_workload, pool.store, word)
-        if found is None:
+        stored = await asyncio.to_thread(find_workload, pool.store, word)
+        if stored is None:
             raise unknown_workload(pool.view, word)
         only: tuple[int, ...] = ()
-        if found.row.index is not None:
-            only = (found.row.index,)
-            found = await asyncio.to_thread(self._array_of, found)
+        if stored.row.index is not None:
+            only = (stored.row.index,)
+            stored = await asyncio.to_thread(self._array_of, stored)
         elif failed:
-            only = await self._failed(found)
-        return await self._submit(found, only, person)
+            only = await self._failed(stored)
+        return await self._submit(stored, only, person)
 
     def _live_array(self, name: str, *, failed: bool) -> ArrayView | None:
         """Return the array that isn't over of which indices are meant; None if the name means a workload."""
@@ -94,39 +94,39 @@ class Reruns:
         pool.wake_array(uid)
         return array.record.record, array.row()
 
-    def _array_of(self, found: StoredWorkload) -> StoredWorkload:
+    def _array_of(self, stored: StoredWorkload) -> StoredWorkload:
         """Return the array of an index."""
-        array_uid = found.row.array_uid
+        array_uid = stored.row.array_uid
         array = None if array_uid is None else self._pool.store.workloads.of(array_uid)
         if array is None:
             raise RequestRefused(
-                409, f"The array of {found.row.name} was deleted from the history: submit it again."
+                409, f"The array of {stored.row.name} was deleted from the history: submit it again."
             )
         return array
 
-    async def _failed(self, found: StoredWorkload) -> tuple[int, ...]:
-        name, store = found.row.name, self._pool.store
-        if found.row.array is None:
+    async def _failed(self, stored: StoredWorkload) -> tuple[int, ...]:
+        name, store = stored.row.name, self._pool.store
+        if stored.row.array is None:
             raise RequestRefused(409, f"{name} is no array: run it again without --failed.")
-        failed = await asyncio.to_thread(store.arrays.with_state, found.row.uid, "failed")
+        failed = await asyncio.to_thread(store.arrays.with_state, stored.row.uid, "failed")
         if not failed:
             raise RequestRefused(409, f"No index of {name} has failed.")
         return tuple(failed)
 
     async def _submit(
-        self, found: StoredWorkload, only: tuple[int, ...], person: Person
+        self, stored: StoredWorkload, only: tuple[int, ...], person: Person
     ) -> tuple[WorkloadRecord, WorkloadRow]:
-        pool, name = self._pool, found.row.name
-        pool.require_visible(person, found.row.project, found.row.submitted_s)
-        _check_rerun(found, person)
-        if found.row.array is not None and not only:
-            array = await asyncio.to_thread(pool.store.arrays.of, found.row.uid)
+        pool, name = self._pool, stored.row.name
+        pool.require_visible(person, stored.row.project, stored.row.submitted_s)
+        _check_rerun(stored, person)
+        if stored.row.array is not None and not only:
+            array = await asyncio.to_thread(pool.store.arrays.of, stored.row.uid)
             only = () if array is None or array.record.array is None else array.record.array.only
-        raw = {**found.asked, "name": name}
+        raw = {**stored.asked, "name": name}
         text = json.dumps(raw)
         read = partial(read_as, Submission, text, f"The submission of {name}", pool.priority_classes)
         submission = await self._workers.parse(len(text), read)
-        trial = launch_of_rerun(found.record)
+        trial = launch_of_rerun(stored.record)
         asked = ReadSubmission(submission, raw, len(text), only, trial)
         return await self._submitter.submit(asked, person)
 

@@ -23,13 +23,13 @@ def with_defaults(
 ) -> Workload:
     """Return the workload with an assumed amount for each of CPU and memory that its groups leave open."""
     most = _bounds(workload, queues)
-    unsized = [not {"cpu", "memory"} <= each.model_fields_set for each in written]
+    unsized = [not {"cpu", "memory"} <= entry.model_fields_set for entry in written]
     if not any(unsized):
         return workload
     slots = _slots(workload, written, nodes)
     groups = [
-        replace(group, request=_assumed(group.request, each, nodes, most, slot=slots and _takes_slot(each)))
-        for group, each in zip(workload.groups, written, strict=True)
+        replace(group, request=_assumed(group.request, entry, nodes, most, slot=slots and _takes_slot(entry)))
+        for group, entry in zip(workload.groups, written, strict=True)
     ]
     return replace(workload, groups=tuple(groups))
 
@@ -76,16 +76,16 @@ def _part(request: Request, node: Node) -> dict[str, int]:
 def _bounds(workload: Workload, queues: Mapping[str, Queue]) -> dict[str, int]:
     """Return the most that one pod may be assumed to use, so that the workload stays within its queues."""
     most: dict[str, int] = {}
-    here: str | None = workload.project
-    while here is not None and here in queues:
-        queue = queues[here]
+    current: str | None = workload.project
+    while current is not None and current in queues:
+        queue = queues[current]
         bounds = [queue.limit] if workload.preemptible else [queue.limit, queue.quota]
         for bound in bounds:
             for resource in (CPU, MEMORY):
                 if resource in bound:
-                    each = bound[resource] // max(1, workload.pods)
-                    most[resource] = min(each, most.get(resource, each))
-        here = queue.parent
+                    per_pod = bound[resource] // max(1, workload.pods)
+                    most[resource] = min(per_pod, most.get(resource, per_pod))
+        current = queue.parent
     return most
 
 
@@ -96,5 +96,7 @@ def _takes_slot(written: PodsEntry) -> bool:
 def _slots(workload: Workload, written: Sequence[PodsEntry], nodes: Sequence[Node]) -> bool:
     """Return True if its CPU-only pods take slots; gangs with more pods than slots don't."""
     total = sum(node.capacity.get(CPU_SLOTS, 0) for node in nodes)
-    pods = sum(group.count for group, each in zip(workload.groups, written, strict=True) if _takes_slot(each))
+    pods = sum(
+        group.count for group, entry in zip(workload.groups, written, strict=True) if _takes_slot(entry)
+    )
     return 0 < pods <= total

@@ -66,12 +66,14 @@ class Schedules:
         self._accounts = accounts
         self._roles = roles
         self._lock = asyncio.Lock()
-        self._records = {each.name: each for each in pool.store.schedules.all()}
+        self._records = {record.name: record for record in pool.store.schedules.all()}
         self._ahead_s: float | None = None  # of the wall clock, at the last look
 
     def rows(self, person: Person) -> list[ScheduleRow]:
         """Return the schedules of the projects that a person may see."""
-        return [self._row(each) for each in self._records.values() if may(person, Action.VIEW, each.project)]
+        return [
+            self._row(record) for record in self._records.values() if may(person, Action.VIEW, record.project)
+        ]
 
     def row(self, name: str, person: Person) -> ScheduleRow:
         """Return a schedule.
@@ -219,11 +221,11 @@ class Schedules:
         if record.next_wall_s is not None and at_s < record.next_wall_s:
             at_s = record.next_wall_s
         missed = next_time(record.cron, zone, record.next_wall_s or at_s)
-        said = "Earlier runs were missed; this one stands for them." if (missed or now_s) < now_s else ""
-        if not said and now_s - at_s > LATE_S:
-            said = "It began late."
+        note = "Earlier runs were missed; this one stands for them." if (missed or now_s) < now_s else ""
+        if not note and now_s - at_s > LATE_S:
+            note = "It began late."
         after = replace(
-            record, next_wall_s=next_time(record.cron, zone, now_s), last_wall_s=at_s, last=None, said=said
+            record, next_wall_s=next_time(record.cron, zone, now_s), last_wall_s=at_s, last=None, said=note
         )
         try:
             await self._queue(record, after, run_name(record.name, zone, at_s))
@@ -247,8 +249,8 @@ class Schedules:
         read = partial(read_as, Submission, text, f"Schedule {record.name}", pool.priority_classes)
         submission = await asyncio.to_thread(read)
         if active and record.concurrency == "replace":
-            for each in active:
-                await self._stop(each, person)
+            for workload in active:
+                await self._stop(workload, person)
 
         def write(
             records: Sequence[WorkloadRecord], asked: Sequence[Mapping[str, object]]
@@ -280,8 +282,8 @@ class Schedules:
 
     def _active(self, record: ScheduleRecord) -> list[str]:
         """Return the names of its workloads that aren't over."""
-        found = (self._pool.view.row_of(uid) for uid in record.runs)
-        return [row.name for row in found if row is not None and row.ended_s is None]
+        rows = (self._pool.view.row_of(uid) for uid in record.runs)
+        return [row.name for row in rows if row is not None and row.ended_s is None]
 
     def _scheduled(self, record: ScheduleRecord) -> ScheduleRecord:
         """Return a schedule with its next time from now on, after its last run."""
@@ -298,8 +300,8 @@ class Schedules:
         return record
 
     def _has_most(self, person: Person) -> bool:
-        mine = sum(each.user == person.user for each in self._records.values())
-        return mine >= PER_PERSON_MAX and not may(person, Action.EXCEED_LIMITS)
+        own_count = sum(record.user == person.user for record in self._records.values())
+        return own_count >= PER_PERSON_MAX and not may(person, Action.EXCEED_LIMITS)
 
     def _get(self, name: str) -> ScheduleRecord:
         record = self._records.get(name)

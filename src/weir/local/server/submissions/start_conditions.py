@@ -62,23 +62,23 @@ async def start_conditions(
         begin = submission.begin
         return NO_CONDITIONS if begin is None else StartConditions(begin)
     fields = FieldErrors("The submission")
-    total = sum(len(each) for each in names.values())
+    total = sum(len(listed) for listed in names.values())
     if total > DEPENDENCIES_MOST:
-        key = next(key for key, each in names.items() if each)
+        key = next(key for key, listed in names.items() if listed)
         text = f"{key}: {total} workloads are named; name at most {DEPENDENCIES_MOST}"
         fields.at((key,), text)
         fields.refuse_if_any()
-    found: dict[Dependency, None] = {}
+    dependencies: dict[Dependency, None] = {}
     for key, condition in _CONDITIONS.items():
-        for at, name in enumerate(names[key]):
+        for index, name in enumerate(names[key]):
             if name in batch:
-                found[Dependency(name, 0, condition)] = None
+                dependencies[Dependency(name, 0, condition)] = None
                 continue
-            dependency = await _dependency(name, condition, pool, fields, (key, at))
+            dependency = await _dependency(name, condition, pool, fields, (key, index))
             if dependency is not None:
-                found[dependency] = None
+                dependencies[dependency] = None
     fields.refuse_if_any()
-    return StartConditions(submission.begin, tuple(found))
+    return StartConditions(submission.begin, tuple(dependencies))
 
 
 async def _dependency(
@@ -136,7 +136,7 @@ class StartGates:
         """Rebuild everything for a control that connects."""
         self._waiting.clear()
         self._dependants.clear()
-        self._new.extendleft(each for each in records if each.conditions != NO_CONDITIONS)
+        self._new.extendleft(record for record in records if record.conditions != NO_CONDITIONS)
 
     def add(self, record: WorkloadRecord) -> None:
         """Take a new workload in, after the backend was told of it: the next turn opens gates. Any thread."""
@@ -188,7 +188,7 @@ class StartGates:
             self._pool.tell(begin_gate(waiting.name, conditions.begin_wall_s, until_s))
         for dependency in conditions.dependencies:
             self._dependants.setdefault(dependency.uid, set()).add(uid)
-        self._look(uid, [row for each in conditions.dependencies if (row := self._row(each.uid))])
+        self._look(uid, [row for dependency in conditions.dependencies if (row := self._row(dependency.uid))])
 
     def _row(self, uid: int) -> WorkloadRow | None:
         row = self._pool.view.row_of(uid)
@@ -202,9 +202,9 @@ class StartGates:
         waiting = self._waiting.get(uid)
         if waiting is None or not waiting.dependencies:
             return
-        of, before = {row.uid: row for row in rows}, len(waiting.dependencies)
+        by_uid, before = {row.uid: row for row in rows}, len(waiting.dependencies)
         for dependency in tuple(waiting.dependencies):
-            row = of.get(dependency.uid)
+            row = by_uid.get(dependency.uid)
             met = None if row is None else _is_met(dependency.condition, row)
             if met is False and row is not None:
                 outcome = _outcome_of(row)
@@ -235,11 +235,11 @@ class StartGates:
                 CancelRequested(stopped.name, now_s, sentence=sentence, rule=LifecycleRule.DEPENDENCY)
             )
             unmet += [
-                (dependant, each, stopped.name, WorkloadOutcome.STOPPED)
+                (dependant, dependency, stopped.name, WorkloadOutcome.STOPPED)
                 for dependant in self._dependants.get(uid, ())
                 if (waiting := self._waiting.get(dependant)) is not None
-                for each in waiting.dependencies
-                if each.uid == uid and _cannot_be_met_by_stopped(each.condition)
+                for dependency in waiting.dependencies
+                if dependency.uid == uid and _cannot_be_met_by_stopped(dependency.condition)
             ]
 
 

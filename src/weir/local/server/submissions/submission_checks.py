@@ -156,9 +156,9 @@ def _made_name(submission: Submission) -> str:
 
 def _check_words(submission: Submission, fields: FieldErrors) -> None:
     """Check that a process can be started with the command, the environment and the directory."""
-    for at, word in enumerate(submission.command):
+    for index, word in enumerate(submission.command):
         if "\0" in word:
-            fields.at(("command", at), "command: a word has a zero byte in it; leave it out")
+            fields.at(("command", index), "command: a word has a zero byte in it; leave it out")
     if submission.command and not submission.command[0].strip():
         fields.at(("command", 0), "command: its first word is empty; write the program to run")
     if sum(len(word.encode()) + 1 for word in submission.command) > WORDS_BYTES_MOST:
@@ -221,8 +221,8 @@ def _check_directory(directory: str, exists: bool | None, fields: FieldErrors) -
 def _written(submission: Submission, name: str) -> WorkloadEntry:
     """Return a submission as a workload of a scenario file."""
     pods = [
-        GroupEntry.model_construct(_fields_set=set(each.model_fields_set), **dict(each), placed=[])
-        for each in submission.pods
+        GroupEntry.model_construct(_fields_set=set(entry.model_fields_set), **dict(entry), placed=[])
+        for entry in submission.pods
     ]
     shared = {key: getattr(submission, key) for key in _SHARED}
     return WorkloadEntry.model_construct(**shared, name=name, pods=pods)
@@ -234,12 +234,12 @@ def _check_pods(written: WorkloadEntry, inventory: PoolInventory, fields: FieldE
     resources = inventory.resources()
     models = sorted({node.gpu_model for node in inventory.nodes if node.gpu_model is not None})
     nodes = {node.name: None for node in sorted(inventory.nodes, key=lambda node: node.name)}
-    for at, group in enumerate(written.pods):
-        path = ("pods", at)
+    for index, group in enumerate(written.pods):
+        path = ("pods", index)
         check_group(group, path, fields)
         if group.name is not None and group.name in names:
             fields.at((*path, "name"), f"name: two groups are called {group.name}; name each differently")
-        names.add(group.name or str(at))
+        names.add(group.name or str(index))
         for resource in group.resources:
             if resource not in resources:
                 suggestion = suggest(resource, resources, fields)

@@ -35,7 +35,7 @@ def with_project_defaults(
             rule_of(project.times.max_runtime_s, rules.max_runtime.of(type_)),
             project.limits_of(person.user).max_runtime_s,
         )
-        changes["max_runtime"] = min([defaults.max_runtime_s, *[each for each in most if each]])
+        changes["max_runtime"] = min([defaults.max_runtime_s, *[limit for limit in most if limit]])
     if defaults.grace_s is not None and submission.grace is None:
         changes["grace"] = min(defaults.grace_s, rules.stop_grace_most)
     if defaults.gpus_milli is not None and not any(

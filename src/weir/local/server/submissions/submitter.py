@@ -123,16 +123,16 @@ class Submitter:
             Refused, NameTaken, NoSuchQueue, StoreFailed: as for one; nothing is queued.
         """
         try:
-            order = ordered_positions([each.submission for each in asked])
+            order = ordered_positions([request.submission for request in asked])
         except BatchOrderError as error:
             raise RequestRefused(422, str(error), error.errors) from None
-        names = {each.submission.name for each in asked if each.submission.name is not None}
+        names = {request.submission.name for request in asked if request.submission.name is not None}
         checked = []
-        for at in order:
-            with _at_position(at):
-                checked.append(await self._prepared(asked[at], person, names))
+        for position in order:
+            with _at_position(position):
+                checked.append(await self._prepared(asked[position], person, names))
         made = dict(zip(order, await self._submit(checked, person, order), strict=True))
-        return [made[at] for at in range(len(asked))]
+        return [made[position] for position in range(len(asked))]
 
     async def _prepared(self, asked: ReadSubmission, person: Person, batch: Collection[str] = ()) -> _Checked:
         """Check the fields that depend on the state of the pool."""
@@ -173,7 +173,7 @@ class Submitter:
     @contextmanager
     def _reserved(self, checked: Sequence[_Checked], person: Person) -> Iterator[None]:
         pool = self._pool
-        numbers = Counter(each.asked.submission.project for each in checked)
+        numbers = Counter(candidate.asked.submission.project for candidate in checked)
         with ExitStack() as reserved:
             for project, number in numbers.items():
                 queue = pool.inventory.of.get(project)
@@ -186,11 +186,11 @@ class Submitter:
     ) -> list[WorkloadRecord]:
         """Check submissions and write them down, under other names if a made one is taken."""
         pool = self._pool
-        generates = any(each.asked.submission.name is None for each in checked)
+        generates = any(candidate.asked.submission.name is None for candidate in checked)
         for tries_left in reversed(range(NAMES_TRIED_MAX)):
             check = partial(self._records, checked, person, pool.clock(), order)
-            made = await self._people.workers.parse(sum(each.asked.size for each in checked), check)
-            asked = [each.asked.raw for each in checked]
+            made = await self._people.workers.parse(sum(candidate.asked.size for candidate in checked), check)
+            asked = [candidate.asked.raw for candidate in checked]
             try:
                 return await asyncio.wrap_future(write(made, asked))
             except NameTaken:
@@ -203,8 +203,8 @@ class Submitter:
     ) -> list[WorkloadRecord]:
         """Return the records of submissions; in a worker thread."""
         pool, records = self._pool, []
-        for place, each in enumerate(checked):
-            asked = each.asked
+        for place, candidate in enumerate(checked):
+            asked = candidate.asked
             with _at_position(order[place]) if order else nullcontext():
                 record = submission_checks.check_submission(
                     asked.submission,
@@ -212,13 +212,13 @@ class Submitter:
                     now_s=now_s + place * ORDER_S,
                     inventory=pool.inventory,
                     rules=pool.policy.life,
-                    directory_exists=each.directory_exists,
-                    home=each.home,
+                    directory_exists=candidate.directory_exists,
+                    home=candidate.home,
                     containers=self._people.containers,
                 )
             written = asked.submission.array
             plan = None if written is None else ArrayPlan(written, asked.only)
-            record = replace(record, conditions=each.conditions, array=plan)
+            record = replace(record, conditions=candidate.conditions, array=plan)
             records.append(as_trial(record, asked.trial))
         return records
 
@@ -239,13 +239,13 @@ class Submitter:
 
 
 @contextmanager
-def _at_position(at: int) -> Iterator[None]:
+def _at_position(position: int) -> Iterator[None]:
     """Name the workload of a batch that is refused."""
     try:
         yield
     except RequestRefused as refused:
-        where = f"workloads[{at}]"
-        errors = [{**each, "field": f"{where}.{each.get('field', '')}"} for each in refused.errors]
+        where = f"workloads[{position}]"
+        errors = [{**error, "field": f"{where}.{error.get('field', '')}"} for error in refused.errors]
         raise RequestRefused(refused.status, f"{where}: {refused.detail}", errors) from None
     except NameTaken as taken:
-        raise NameTaken(f"workloads[{at}]: {taken}") from None
+        raise NameTaken(f"workloads[{position}]: {taken}") from None

@@ -37,8 +37,8 @@ class Templates:
             RequestRefused: there is no such project, or the person may not submit to it.
         """
         self._check_right(project, person, Action.SUBMIT)
-        found = await asyncio.to_thread(self._pool.store.templates.all, project)
-        return [_row(each) for each in found]
+        records = await asyncio.to_thread(self._pool.store.templates.all, project)
+        return [_row(record) for record in records]
 
     async def get(self, project: str, name: str, person: Person) -> TemplateRow:
         """Return a template.
@@ -62,12 +62,12 @@ class Templates:
         fields.refuse_if_any()
         submission, size = await asyncio.to_thread(self._sample, workload, asked.parameters)
         await self._submitter.check(submission, size, person)
-        parameters = [each.model_dump(exclude_none=True) for each in asked.parameters]
+        parameters = [parameter.model_dump(exclude_none=True) for parameter in asked.parameters]
         saved_s = self._pool.clock.on_wall(self._pool.clock())
         record = TemplateRecord(project, name, person.user, saved_s, parameters, workload)
         store = self._pool.store.templates
         async with self._lock:
-            others = [each for each in await asyncio.to_thread(store.all, project) if each.name != name]
+            others = [record for record in await asyncio.to_thread(store.all, project) if record.name != name]
             if len(others) >= TEMPLATES_MAX:
                 text = f"Project {project} has {TEMPLATES_MAX} templates, the maximum: remove one."
                 raise RequestRefused(409, text)
@@ -95,7 +95,7 @@ class Templates:
         """
         self._check_right(project, person, Action.SUBMIT)
         record = await self._record(project, name)
-        parameters = [TemplateParameter.model_validate(each) for each in record.parameters]
+        parameters = [TemplateParameter.model_validate(parameter) for parameter in record.parameters]
         fields = FieldErrors(f"Template {name}")
         chosen = values_of(parameters, values, fields)
         fields.refuse_if_any()
@@ -113,16 +113,16 @@ class Templates:
         """Return a template as a submission with its defaults, and its size."""
         defaults, required = defaults_of(parameters)
         text = json.dumps(self._filled(with_samples(workload, required), defaults))
-        found = read_as(Submission, text, "The template", self._pool.priority_classes)
+        submission = read_as(Submission, text, "The template", self._pool.priority_classes)
         # Without the name, which a live workload may have
-        return found.model_copy(update={"name": None}), len(text)
+        return submission.model_copy(update={"name": None}), len(text)
 
     async def _record(self, project: str, name: str) -> TemplateRecord:
-        found = await asyncio.to_thread(self._pool.store.templates.get, project, name)
-        if found is None:
+        record = await asyncio.to_thread(self._pool.store.templates.get, project, name)
+        if record is None:
             text = f"Project {project} has no template {name[:80]}; `weir template list` shows which it has."
             raise RequestRefused(404, text)
-        return found
+        return record
 
     def _check_right(self, project: str, person: Person, action: Action) -> None:
         if project not in self._pool.inventory.projects:

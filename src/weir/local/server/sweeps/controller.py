@@ -84,11 +84,11 @@ class SweepController:
     def changed(self, rows: Iterable[WorkloadRow]) -> None:
         """Take rows in that control has published. On the control thread."""
         results = self.recorder.recorded()
-        mine = [row for row in rows if row.sweep is not None]
-        if results or mine:
-            self._inbox.extend((*results, *mine))
+        trial_rows = [row for row in rows if row.sweep is not None]
+        if results or trial_rows:
+            self._inbox.extend((*results, *trial_rows))
             self.wake()
-        for row in mine:
+        for row in trial_rows:
             if row.ended_s is not None:
                 self.recorder.forget(row.name, row.uid)
 
@@ -160,14 +160,14 @@ class SweepController:
 
     async def past(self, record: SweepRecord) -> LiveSweep:
         """Return a sweep that doesn't go on; the last ones that were asked for are kept in memory."""
-        found = self._past.pop(record.id, None)
-        if found is None:
-            found = await self.read_sweep(record)
+        sweep = self._past.pop(record.id, None)
+        if sweep is None:
+            sweep = await self.read_sweep(record)
         if record.ended_s is not None:
-            self._past[record.id] = found
+            self._past[record.id] = sweep
             while len(self._past) > PAST_MAX:
                 del self._past[next(iter(self._past))]
-        return found
+        return sweep
 
     def forget(self, record: SweepRecord) -> None:
         """Drop a deleted sweep from memory."""
@@ -180,7 +180,7 @@ class SweepController:
         text = json.dumps(dict(record.spec))
         spec = read_as(SweepSubmission, text, f"Sweep {record.name}", self._state.priority_classes)
         trials = await asyncio.to_thread(table.trials, record)
-        return LiveSweep(record, spec, [(each, self._status_of(each)) for each in trials], results)
+        return LiveSweep(record, spec, [(trial, self._status_of(trial)) for trial in trials], results)
 
     def _status_of(self, trial: TrialRecord) -> Any:
         row = self._state.view.row_of(trial.uid)
@@ -192,7 +192,9 @@ class SweepController:
         while self._inbox:
             item = self._inbox.popleft()
             if isinstance(item, RungResult):
-                sweep = next((each for each in self.live.values() if each.record.id == item.sweep), None)
+                sweep = next(
+                    (candidate for candidate in self.live.values() if candidate.record.id == item.sweep), None
+                )
                 if sweep is not None and item.number < len(sweep.trials):
                     sweep.take_result(item)
             elif item.sweep is not None and (named := self.live.get(item.sweep)) is not None:

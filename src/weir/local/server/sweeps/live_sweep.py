@@ -70,10 +70,10 @@ class LiveSweep:
             self._append(LiveTrial(trial, trial.plan.target, trial.parked, status, status == "pending"))
         for result in results:
             self._add_result(result)
-        for each in self.trials:
-            if each.target > self._halving.rung_of(each.record.plan.number):
-                self._halving.leave(each.record.plan.number)
-            self._update(each)
+        for live_trial in self.trials:
+            if live_trial.target > self._halving.rung_of(live_trial.record.plan.number):
+                self._halving.leave(live_trial.record.plan.number)
+            self._update(live_trial)
 
     def add(self, record: TrialRecord) -> None:
         """Add a new trial."""
@@ -161,7 +161,7 @@ class LiveSweep:
         active = self.active
         if self.spec.parallel is not None and len(active) >= self.spec.parallel:
             return False
-        return all(each.status != "pending" for each in active)
+        return all(trial.status != "pending" for trial in active)
 
     def best(self) -> BestResult | None:
         """Return the best result at any rung; None before the first."""
@@ -176,25 +176,25 @@ class LiveSweep:
 
     def first_succeeded(self) -> LiveTrial | None:
         """Return the first trial that has succeeded; None without one."""
-        return next((each for each in self.trials if each.status == "succeeded"), None)
+        return next((trial for trial in self.trials if trial.status == "succeeded"), None)
 
     def past(self) -> list[PastTrial]:
         """Return its trials as samplers see them."""
         rungs = self.spec.rungs
         return [
             PastTrial(
-                params_of(each.record),
-                {rungs[rung]: self.spec.loss(result.value) for rung, result in each.results.items()},
-                is_complete=len(each.results) == len(rungs),
-                is_over=each.is_over,
-                state=each.record.plan.state_of_sampler,
+                params_of(trial.record),
+                {rungs[rung]: self.spec.loss(result.value) for rung, result in trial.results.items()},
+                is_complete=len(trial.results) == len(rungs),
+                is_over=trial.is_over,
+                state=trial.record.plan.state_of_sampler,
             )
-            for each in self.trials
+            for trial in self.trials
         ]
 
     def changed_prospects(self) -> list[tuple[LiveTrial, int]]:
         """Return running trials with their prospects where these changed: 0 for the one to stop first."""
-        running = [each.record.plan.number for each in self.active if each.status == "running"]
+        running = [trial.record.plan.number for trial in self.active if trial.status == "running"]
         prospects = self._halving.prospects(running)
         changed = [
             (self.trials[number], prospect)

@@ -33,7 +33,7 @@ def unreadable_row(record: SweepRecord, why: str) -> SweepRow:
 
 def sweep_detail(sweep: LiveSweep, state: PoolState) -> SweepDetail:
     """Return all details of a sweep."""
-    trials = [_trial(each, sweep.spec.rungs, state) for each in sweep.trials]
+    trials = [_trial(trial, sweep.spec.rungs, state) for trial in sweep.trials]
     return sweep.spec.detail(_line(sweep, state), trials)
 
 
@@ -50,13 +50,13 @@ def _line(sweep: LiveSweep, state: PoolState) -> dict[str, object]:
         "trials": len(sweep.trials),
         "trials_max": spec.trials_max,
         "running": sum(
-            _state(each, state.view.row_of(each.record.uid)) == "running" for each in sweep.trials
+            _state(trial, state.view.row_of(trial.record.uid)) == "running" for trial in sweep.trials
         ),
         "parked": len(sweep.parked),
         "best": None if best is None else sweep.trials[best.trial].results[best.rung].value,
         "best_trial": None if best is None else best.trial,
         "best_rung": None if best is None else spec.rungs[best.rung],
-        "gpu_hours": sum(gpu_hours(each, state) for each in sweep.trials),
+        "gpu_hours": sum(gpu_hours(trial, state) for trial in sweep.trials),
         "created_s": record.created_s,
         "ended_s": record.ended_s,
     }
@@ -64,12 +64,12 @@ def _line(sweep: LiveSweep, state: PoolState) -> dict[str, object]:
 
 def _suspension(sweep: LiveSweep, state: PoolState) -> str:
     """Return that a sweep waits for its suspended trials; an empty text if it has none."""
-    rows = [(each, state.view.row_of(each.record.uid)) for each in sweep.active]
+    rows = [(trial, state.view.row_of(trial.record.uid)) for trial in sweep.active]
     names = [trial.record.name for trial, row in rows if _state(trial, row) == "suspended"]
     if not names:
         return ""
-    who = f"{names[0]} is" if len(names) == 1 else f"{len(names)} trials, such as {names[0]}, are"
-    return f"{who} suspended, and it begins no other trial: `weir resume {names[0]}` lets it go on."
+    subject = f"{names[0]} is" if len(names) == 1 else f"{len(names)} trials, such as {names[0]}, are"
+    return f"{subject} suspended, and it begins no other trial: `weir resume {names[0]}` lets it go on."
 
 
 def _silence(sweep: LiveSweep) -> str:

@@ -91,11 +91,11 @@ class RungRecorder:
         """Read the trials that aren't over, for a control that connects."""
         with self._lock:
             before = dict(self._trials)
-        found = {each.name: each for each in _live_trials(self._pool)}
+        trials = {trial.name: trial for trial in _live_trials(self._pool)}
         with self._lock:
             self._notes.clear()
-            added = {name: each for name, each in self._trials.items() if before.get(name) is not each}
-            self._trials = found | added  # `added` were stored after the others were read
+            added = {name: trial for name, trial in self._trials.items() if before.get(name) is not trial}
+            self._trials = trials | added  # `added` were stored after the others were read
 
     def add(self, trial: WatchedTrial) -> None:
         """Watch a new trial, or one that was promoted."""
@@ -110,8 +110,8 @@ class RungRecorder:
     def parked(self, name: str) -> WatchedTrial | None:
         """Return the trial of this name if it is parked."""
         with self._lock:
-            found = self._trials.get(name)
-        return found if found is not None and found.parked else None
+            trial = self._trials.get(name)
+        return trial if trial is not None and trial.parked else None
 
     def refuse_if_parked(self, name: str) -> None:
         """Refuse to suspend or resume a trial that is parked: its sweep does that.
@@ -119,11 +119,11 @@ class RungRecorder:
         Raises:
             RequestRefused: it is parked.
         """
-        if (found := self.parked(name)) is not None:
-            sweep = found.plan.sweep_name
+        if (trial := self.parked(name)) is not None:
+            sweep = trial.plan.sweep_name
             raise RequestRefused(
                 409,
-                f"{name} is {found.reason}: it goes on once its sweep promotes it. "
+                f"{name} is {trial.reason}: it goes on once its sweep promotes it. "
                 f"`weir sweep show {sweep}` shows how it stands.",
             )
 
@@ -184,8 +184,8 @@ class RungRecorder:
         if results or parked:
             reasons = {trial.uid: trial.reason for trial in parked}
             self._pool.store.sweeps.record(results, reasons).result()
-            for each in parked:
-                each.parked = True
+            for parked_trial in parked:
+                parked_trial.parked = True
             self._recorded.append(tuple(results))
         told += [
             WorkloadSuspended(trial.name, True, trial.reason) for trial in parked if trial.name not in leaving

@@ -31,10 +31,10 @@ class WorkloadActivities:
     ) -> dict[str, ActivityReading]:
         """Return the state of each workload that holds devices, by its name; forget those that are gone."""
         pods: defaultdict[str, list[PodReading]] = defaultdict(list)
-        for each in sample.pods:
-            pods[each.pod.place.pod.workload].append(each)
+        for reading in sample.pods:
+            pods[reading.pod.place.pod.workload].append(reading)
         windows: dict[Run, ActivityWindow] = {}
-        found = {}
+        activities = {}
         for name, readings in pods.items():
             line = lines.get(name)
             if line is None or line.uid != readings[0].pod.uid or _not_measured_yet(readings, sample.virtual):
@@ -42,16 +42,16 @@ class WorkloadActivities:
             run = (line.uid, line.restarts)
             window = windows[run] = self._windows.get(run) or ActivityWindow()
             devices = _devices(line.spec, readings)
-            entered = [pid for each in readings for pid in each.entered]
+            entered = [pid for reading in readings for pid in reading.entered]
             if devices:
-                found[name] = window.add(
+                activities[name] = window.add(
                     ActivitySample(
                         sample.at_s,
                         devices,
-                        _sum([each.cores for each in readings]),
-                        _sum([each.rates.disk for each in readings]),
-                        _sum([each.rates.network for each in readings]),
-                        sum(each.blocked for each in readings),
+                        _sum([reading.cores for reading in readings]),
+                        _sum([reading.rates.disk for reading in readings]),
+                        _sum([reading.rates.network for reading in readings]),
+                        sum(reading.blocked for reading in readings),
                         self._interactions.look(line.uid, entered, sample.at_s),
                     ),
                     window_s=rules.idle_window,
@@ -60,7 +60,7 @@ class WorkloadActivities:
                 )
         self._windows = windows
         self._interactions.keep(uid for uid, _ in windows)
-        return found
+        return activities
 
 
 class ActivityView(EventObserver):
@@ -85,18 +85,18 @@ class ActivityView(EventObserver):
                 self._view.touch(name)
 
 
-def device_activities(sample: MachineReading, found: Mapping[str, ActivityReading]) -> dict[int, str]:
+def device_activities(sample: MachineReading, readings: Mapping[str, ActivityReading]) -> dict[int, str]:
     """Return the states of the workloads on each device.
 
     A device may be quiet while its workload works on others; one without a measurement is unknown.
     """
     states: defaultdict[int, dict[str, None]] = defaultdict(dict)
-    for each in sample.pods:
-        place = each.pod.place
-        reading = found.get(place.pod.workload)
+    for pod_reading in sample.pods:
+        place = pod_reading.pod.place
+        reading = readings.get(place.pod.workload)
         if reading is None or reading.state is None:
             continue
-        for device, peak in zip(place.devices, _peaks(each), strict=False):
+        for device, peak in zip(place.devices, _peaks(pod_reading), strict=False):
             quiet = any(name.split()[1] == str(device) for name in reading.quiet_devices)
             state = Activity.UNKNOWN if peak is None else reading.state
             states[device]["quiet" if quiet else state.value] = None
@@ -105,7 +105,7 @@ def device_activities(sample: MachineReading, found: Mapping[str, ActivityReadin
 
 def _not_measured_yet(readings: Sequence[PodReading], virtual: bool) -> bool:
     """Return True at the first reading of a pod on virtual devices, which has no difference yet."""
-    return virtual and any(each.cores is None for each in readings)
+    return virtual and any(reading.cores is None for reading in readings)
 
 
 def _peaks(reading: PodReading) -> tuple[float | None, ...]:
@@ -115,17 +115,17 @@ def _peaks(reading: PodReading) -> tuple[float | None, ...]:
 
 def _devices(spec: Workload, readings: Sequence[PodReading]) -> tuple[DeviceUse, ...]:
     """Return the use of each device, named by pod and device where there are several."""
-    found = []
-    for each in readings:
-        place = each.pod.place
-        for device, peak in zip(place.devices, _peaks(each), strict=False):
+    uses = []
+    for reading in readings:
+        place = reading.pod.place
+        for device, peak in zip(place.devices, _peaks(reading), strict=False):
             pod = f"{spec.groups[place.pod.group].name}/{place.pod.index}"
             name = f"GPU {device}" if len(readings) == 1 else f"GPU {device} of {pod}"
-            found.append(DeviceUse(name, peak))
-    return tuple(found)
+            uses.append(DeviceUse(name, peak))
+    return tuple(uses)
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
     """Return the sum of the known values; None without any."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    measured = [value for value in values if value is not None]
+    return sum(measured) if measured else None

@@ -57,7 +57,7 @@ class ArrayView:
         ended = {state: stored.get(state, 0) for state in ("succeeded", "failed", "stopped")}
         ended["stopped"] += skipped
         live = max(0, len(self.record.indices) - sum(ended.values()))
-        running = min(live, sum(each.status != "pending" for each in self.queued))
+        running = min(live, sum(row.status != "pending" for row in self.queued))
         plan = self.record.record.array
         return ArrayCounts(
             written="" if plan is None else plan.written,
@@ -84,7 +84,7 @@ class ArrayView:
             preemptible=spec.preemptible,
             devices=record.devices * max(1, counts.running),
             pods=spec.pods * counts.size,
-            pods_running=sum(each.pods_running for each in self.queued),
+            pods_running=sum(row.pods_running for row in self.queued),
             submitted_s=record.submitted_at_s,
             first_started_s=self.first_started_s,
             started_s=self.first_started_s if counts.running else None,
@@ -102,17 +102,17 @@ def new_array(record: WorkloadRecord) -> ArrayRecord:
 
 def array_view(record: ArrayRecord) -> ArrayView:
     """Return the view of a stored array."""
-    found = ArrayView(record)
+    view = ArrayView(record)
     if not record.begun:
-        found.gates = {
-            each.gate: suspension_reason(ReasonCode(each.gate.value), each.reason, each.until_s)
-            for each in closed_gates(record.record)
+        view.gates = {
+            closed.gate: suspension_reason(ReasonCode(closed.gate.value), closed.reason, closed.until_s)
+            for closed in closed_gates(record.record)
         }
     if record.record.suspended is not None:
-        found.suspended = suspension_reason(ReasonCode.SUSPENDED, record.record.suspended)
+        view.suspended = suspension_reason(ReasonCode.SUSPENDED, record.record.suspended)
     if record.record.withdrawn_s is not None:
-        found.stopped = ""
-    return found
+        view.stopped = ""
+    return view
 
 
 class ArrayViews:
@@ -124,9 +124,9 @@ class ArrayViews:
 
     def add(self, record: ArrayRecord) -> ArrayView:
         """Add an array; one that is there stays."""
-        found = self.by_uid.setdefault(record.uid, array_view(record))
-        self._names[found.name] = record.uid
-        return found
+        view = self.by_uid.setdefault(record.uid, array_view(record))
+        self._names[view.name] = record.uid
+        return view
 
     def remove(self, view: ArrayView) -> None:
         """Remove an array that is over."""
@@ -161,7 +161,7 @@ class ArrayViews:
         """Return the name of the first queued index of an array that is pending; an empty text if none is."""
         view = self.named(name)
         queued = [] if view is None else view.queued
-        return next((each.name for each in queued if each.status == "pending"), "")
+        return next((row.name for row in queued if row.status == "pending"), "")
 
     def not_queued(self) -> Counter[str]:
         """Return the number of indices that weren't queued yet, by project."""
@@ -172,12 +172,12 @@ class ArrayViews:
 
     def begin(self, rows: Iterable[WorkloadRow]) -> None:
         """Note the indices that a new control knows, and forget those that ended meanwhile."""
-        known = {row.uid: row for row in rows if row.index is not None}
-        latest = max(known, default=0)
+        live_rows = {row.uid: row for row in rows if row.index is not None}
+        latest = max(live_rows, default=0)
         for view in list(self.by_uid.values()):
-            for uid in [uid for uid in list(view.live) if uid not in known and uid <= latest]:
+            for uid in [uid for uid in list(view.live) if uid not in live_rows and uid <= latest]:
                 view.live.pop(uid, None)
-        self.note(known.values())
+        self.note(live_rows.values())
 
     def note(self, rows: Iterable[WorkloadRow]) -> set[int]:
         """Note the status of indices; return the numbers of their arrays."""
@@ -198,12 +198,12 @@ class ArrayViews:
 
     def shown(self, rows: Iterable[WorkloadRow]) -> list[WorkloadRow]:
         """Return the rows that lists show for these: an array in place of its indices."""
-        found: dict[int, WorkloadRow] = {}
+        shown: dict[int, WorkloadRow] = {}
         for row in rows:
             if row.index is None:
-                found[row.uid] = row
-            elif row.array_uid is not None and row.array_uid not in found:
+                shown[row.uid] = row
+            elif row.array_uid is not None and row.array_uid not in shown:
                 array = self.row_of(row.array_uid)
                 if array is not None:
-                    found[array.uid] = array
-        return list(found.values())
+                    shown[array.uid] = array
+        return list(shown.values())

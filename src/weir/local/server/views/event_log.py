@@ -124,7 +124,7 @@ class EventLog(EventObserver):
     def _add_start(self, line: WorkloadView, assigned: Sequence[PodAssigned]) -> None:
         nodes = list(dict.fromkeys(event.place.node for event in assigned))
         pods = len(assigned)
-        what = f"{pods} pods of {line.spec.name} start" if line.spec.pods > 1 else f"{line.spec.name} starts"
+        text = f"{pods} pods of {line.spec.name} start" if line.spec.pods > 1 else f"{line.spec.name} starts"
         where = f"{nodes[0]}" if len(nodes) == 1 else f"{len(nodes)} nodes"
         devices = [device for event in assigned for device in event.place.devices]
         on = f", device{'s' * (len(devices) != 1)} {_listed(devices)}" if devices and len(nodes) == 1 else ""
@@ -132,7 +132,7 @@ class EventLog(EventObserver):
             line,
             assigned[0].at_s,
             "started",
-            f"{what} on {where}{on}.",
+            f"{text} on {where}{on}.",
             pods=pods,
             nodes=nodes[:PODS_NAMED_MOST],
             devices=devices[:PODS_NAMED_MOST],
@@ -206,9 +206,9 @@ class EventLog(EventObserver):
         return news
 
     def _on_node_set(self, event: NodeSet) -> None:
-        known = self._nodes.get(event.node.name)
+        previous = self._nodes.get(event.node.name)
         self._nodes[event.node.name] = event.node
-        if known is not None and known != event.node:
+        if previous is not None and previous != event.node:
             self._events.append(HistoryEvent(self._now_s, "node", f"Node {event.node.name} changed."))
 
     def _on_node_lost(self, event: NodeLost) -> None:
@@ -241,9 +241,9 @@ class EventLog(EventObserver):
 
 
 def _listed(items: Sequence[object]) -> str:
-    more = len(items) - PODS_NAMED_MOST
+    hidden = len(items) - PODS_NAMED_MOST
     named = ", ".join(map(str, items[:PODS_NAMED_MOST]))
-    return f"{named} and {more} more" if more > 0 else named
+    return f"{named} and {hidden} more" if hidden > 0 else named
 
 
 def event_row(happening: HistoryEvent) -> EventRow:

@@ -50,14 +50,16 @@ class StreamReader:
 
     def give(self, messages: Sequence[StreamMessage]) -> None:
         """Queue these messages."""
-        mine = [
-            each for each in messages if each.project is None or may(self._person, Action.VIEW, each.project)
+        visible = [
+            message
+            for message in messages
+            if message.project is None or may(self._person, Action.VIEW, message.project)
         ]
-        if len(self.queue) + len(mine) > BEHIND_MOST:
+        if len(self.queue) + len(visible) > BEHIND_MOST:
             self.cut_off = True
             self.queue.clear()
         else:
-            self.queue.extend(mine)
+            self.queue.extend(visible)
         self._waiting.set()
 
     def end(self) -> None:
@@ -141,9 +143,9 @@ class EventStream:
             self._gap = False
             self._kept.clear()
             self._next += 1
-        for kind, what, project in changes:
+        for kind, content, project in changes:
             messages.append(
-                StreamMessage(self._next, kind, self.on_wall_clock(what).model_dump_json(), project)
+                StreamMessage(self._next, kind, self.on_wall_clock(content).model_dump_json(), project)
             )
             self._next += 1
         self._kept.extend(messages)

@@ -62,12 +62,12 @@ class Interactions:
 
 def _stamps(pids: Sequence[int]) -> tuple[int, dict[int, float]]:
     """Return the number of sessions of processes, and when each of their terminals was last read from."""
-    found = [fields for pid in pids if (fields := pod_files.stat_of(pid))]
+    stats = [fields for pid in pids if (fields := pod_files.stat_of(pid))]
     stamps = {}
-    for number in {int(fields[_TERMINAL_AT]) for fields in found}:
+    for number in {int(fields[_TERMINAL_AT]) for fields in stats}:
         major, minor = os.major(number), os.minor(number)
         if major in _PTS_MAJORS:
             with suppress(OSError):
                 place = (major - _PTS_MAJORS.start) * _EIGHT_BITS + minor
                 stamps[number] = os.stat(f"/dev/pts/{place}").st_atime
-    return len({fields[_SESSION_AT] for fields in found}), stamps
+    return len({fields[_SESSION_AT] for fields in stats}), stamps

@@ -158,11 +158,11 @@ def _workloads(seen: MetricsSnapshot) -> Iterator[Metric]:
             allocated.add_metric([row.name, row.project], row.devices * row.pods_running / row.pods)
         if row.activity is not None and row.activity.state is not None:
             activity.add_metric([row.name, row.project, row.activity.state], 1.0)
-        found = seen.workloads.get(row.name)
-        if found is not None and found.utilization is not None:
-            use.add_metric([row.name, row.project], found.utilization)
-            busy.add_metric([row.name, row.project], found.used_gpu_s)
-            idle.add_metric([row.name, row.project], found.idle_gpu_s)
+        workload = seen.workloads.get(row.name)
+        if workload is not None and workload.utilization is not None:
+            use.add_metric([row.name, row.project], workload.utilization)
+            busy.add_metric([row.name, row.project], workload.used_gpu_s)
+            idle.add_metric([row.name, row.project], workload.idle_gpu_s)
     yield from (allocated, use, busy, idle, activity)
 
 

@@ -144,11 +144,11 @@ class PoolView(EventObserver):
     def pod_rows(self, line: WorkloadView) -> list[PodRow]:
         """Return the pods of a workload, by group and index."""
         rows = []
-        for at, group in enumerate(line.spec.groups):
+        for group_index, group in enumerate(line.spec.groups):
             for index in range(group.count):
-                key = PodKey(line.spec.name, at, index)
-                known = line.pods.get(key) or line.past.get(key)
-                rows.append(known or PodRow(name=line.pod_name(key), status="pending"))
+                key = PodKey(line.spec.name, group_index, index)
+                row = line.pods.get(key) or line.past.get(key)
+                rows.append(row or PodRow(name=line.pod_name(key), status="pending"))
         return rows
 
     # New workloads
@@ -160,7 +160,7 @@ class PoolView(EventObserver):
         evictions: Mapping[int, EvictionRow],
     ) -> None:
         """Rebuild the view for a control that connects. `evictions` are the last stored ones, by number."""
-        lines = {each.workload.name: workload_view(each, devices(each.workload)) for each in records}
+        lines = {record.workload.name: workload_view(record, devices(record.workload)) for record in records}
         for view in lines.values():
             view.evicted = evictions.get(view.uid)
         latest = max((line.uid for line in lines.values()), default=0)

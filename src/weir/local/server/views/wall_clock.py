@@ -26,7 +26,7 @@ def on_wall_clock(answer: AnswerKind, ahead_s: float) -> AnswerKind:
         if isinstance(value, Answer):
             changed[name] = on_wall_clock(value, ahead_s)
         elif isinstance(value, list) and value and isinstance(value[0], Answer):
-            changed[name] = [on_wall_clock(each, ahead_s) for each in value]
+            changed[name] = [on_wall_clock(item, ahead_s) for item in value]
         elif name in times and value is not None:
             changed[name] = value + ahead_s
     if isinstance(answer, EventRow):

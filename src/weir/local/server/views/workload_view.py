@@ -187,7 +187,7 @@ def _activity(line: WorkloadView) -> ActivityRow | None:
     return ActivityRow.model_construct(
         state=None if reading is None or reading.state is None else reading.state.value,
         since_s=None if reading is None else line.activity_since_s,
-        signals=[] if reading is None else [each.value for each in reading.signals],
+        signals=[] if reading is None else [signal.value for signal in reading.signals],
         quiet=[] if reading is None else list(reading.quiet_devices),
         warning=line.idle_warning,
         unprotected=line.spec.unprotected,
@@ -240,15 +240,15 @@ def filter_rows(rows: Sequence[WorkloadRow], wanted: WorkloadFilter) -> list[Wor
         "type": frozenset(wanted.types or ()),
         "user": frozenset(wanted.users or ()),
     }
-    found = [row for row in rows if row.submitted_s >= wanted.since_s]
+    matching = [row for row in rows if row.submitted_s >= wanted.since_s]
     for name, values in among.items():
         if values:
-            found = [row for row in found if getattr(row, name) in values]
+            matching = [row for row in matching if getattr(row, name) in values]
     if wanted.q:
         low = wanted.q.lower()
-        found = [
+        matching = [
             row
-            for row in found
+            for row in matching
             if low in row.name.lower() or low in row.project.lower() or low in row.user.lower()
         ]
-    return found
+    return matching

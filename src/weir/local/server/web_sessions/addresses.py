@@ -51,5 +51,5 @@ class SessionAddresses:
 
     def close(self) -> None:
         """Accept no more connections."""
-        for each in self._servers.values():
-            each.close()
+        for server in self._servers.values():
+            server.close()

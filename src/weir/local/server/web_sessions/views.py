@@ -76,14 +76,14 @@ class SessionViews:
         Raises:
             RequestRefused: the code is unknown, was used, is too old, or is for another session.
         """
-        found = self._codes.pop(token_hash(code), None)
+        issued = self._codes.pop(token_hash(code), None)
         now_s = self._clock()
-        if found is None or found.until_s <= now_s or found.name != name or not is_of(found.user, name):
+        if issued is None or issued.until_s <= now_s or issued.name != name or not is_of(issued.user, name):
             raise RequestRefused(401, f"This link was used already or is older than a minute. {_AGAIN}")
         live = {key: view for key, view in self._views.items() if view.until_s > now_s}
         make_space(live, VIEWS_MAX, _user)
         cookie = secrets.token_urlsafe(32)
-        live[token_hash(cookie)] = found.model_copy(update={"until_s": now_s + VIEW_S, "peer_uid": peer_uid})
+        live[token_hash(cookie)] = issued.model_copy(update={"until_s": now_s + VIEW_S, "peer_uid": peer_uid})
         self._views = live
         try:
             private_files.write(self._path, _VIEWS.dump_json(live))
@@ -99,12 +99,12 @@ class SessionViews:
         Raises:
             RequestRefused: there is none, it has ended, or it is of another session or account.
         """
-        found = self._views.get(token_hash(cookie))
-        is_valid = found is not None and found.until_s > self._clock() and found.name == name
-        is_theirs = found is not None and found.peer_uid in (None, peer_uid) and is_of(found.user, name)
-        if found is None or not is_valid or not is_theirs:
+        view = self._views.get(token_hash(cookie))
+        is_valid = view is not None and view.until_s > self._clock() and view.name == name
+        is_theirs = view is not None and view.peer_uid in (None, peer_uid) and is_of(view.user, name)
+        if view is None or not is_valid or not is_theirs:
             raise RequestRefused(401, f"This browser has no access to {name[:80]}. {_AGAIN}")
-        return found
+        return view
 
 
 def _user(view: SessionView) -> str:
