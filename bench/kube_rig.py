@@ -177,7 +177,7 @@ class Measured:
         if watched is not None:
             row["weir_mib"] = round(watched.memory_mib())
             took_s = [line["took_s"] for line in log_lines(watched.log_text()[self._said :], "planned")]
-            row["plans"], row["plan_ms_most"] = len(took_s), round(1000 * max(took_s, default=0.0))
+            row["plans"], row["plan_ms_max"] = len(took_s), round(1000 * max(took_s, default=0.0))
         return row
 
 

@@ -13,7 +13,7 @@ from weir.model.workloads import WHOLE_MILLI, PodGroup, Request, Workload
 
 PROJECT = "pool"
 _MIB = 1 << 20
-ARRIVED_MOST = 1.3
+ARRIVED_MAX = 1.3
 """Total GPU demand of the stream, in parts of the capacity."""
 
 
@@ -63,7 +63,7 @@ def stream(pods: list[tuple[str, Request]], gpus: int, seed: int) -> list[Reques
     arriving = [request for _, request in pods]
     drawn_from = list(arriving)
     chance.shuffle(arriving)
-    most = ARRIVED_MOST * gpus * WHOLE_MILLI
+    most = ARRIVED_MAX * gpus * WHOLE_MILLI
     total = sum(map(gpu_milli, arriving))
     while total > most:
         total -= gpu_milli(arriving.pop(chance.randrange(len(arriving))))

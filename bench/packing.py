@@ -74,12 +74,12 @@ class Pool:
         for number, request in enumerate(lost, start=int(self.cluster.now_s) + 1):
             reduce(self.cluster, WorkloadSubmitted(workload(number, request), float(number)))
 
-    def free_capacity(self, policy: Policy, changes_most: int) -> tuple[int, int]:
+    def free_capacity(self, policy: Policy, changes_max: int) -> tuple[int, int]:
         """Run cycles until they change nothing; return the numbers of moved and of stopped pods."""
         moved, stopped, before = 0, 0, -1
         while before < self.cluster.changes:
             before = self.cluster.changes
-            left = changes_most - moved - stopped
+            left = changes_max - moved - stopped
             moving = {"enabled": policy.consolidation.enabled and left > 0, "max_moves": left}
             allowed = policy.model_copy(
                 update={
@@ -93,7 +93,7 @@ class Pool:
             stopped += sum(not eviction.moves for eviction in done)
         return moved, stopped
 
-    def _carry_out(self, plan: Plan, changes_most: int) -> list[Eviction]:
+    def _carry_out(self, plan: Plan, changes_max: int) -> list[Eviction]:
         """Let a plan come true, of what it takes as much as may be, in its order; who had to go."""
         now_s = self.cluster.now_s
         for place in plan.binds:
@@ -104,7 +104,7 @@ class Pool:
         for nominated in plan.nominations:
             take.append(nominated)
             going = [evictions.pop(name) for name in nominated.freed_by if name in evictions]
-            if len(done) + len(going) > changes_most:
+            if len(done) + len(going) > changes_max:
                 break
             if not nominated.freed_by:
                 continue  # of one that moves; whom it moves for comes after
@@ -173,18 +173,18 @@ def mean_of(runs: list[dict[str, float]], figure: str) -> float:
     return round(fmean(run[figure] for run in runs), 3)
 
 
-def retried(pool: Pool, policy: Policy, lost: list[Request], changes_most: int) -> dict[str, float]:
+def retried(pool: Pool, policy: Policy, lost: list[Request], changes_max: int) -> dict[str, float]:
     """The lost once more: with moves alone, and then also by stopping running pods that hold less."""
     pool.wait_again(lost)
     free = {"enabled": True, "budget": FREE}
     moving = Policy.model_validate({"preset": policy.preset, "consolidation": free})
-    moved, stopped = pool.free_capacity(moving, changes_most)
+    moved, stopped = pool.free_capacity(moving, changes_max)
     assert not stopped, "a running pod was stopped where all were to go on running"
     found = {"alloc_moved": round(pool.allocated, 3), "moved": moved}
     filling = Policy.model_validate(
         {"preset": policy.preset, "consolidation": free, "repack": {"enabled": True, "gain": 0}}
     )
-    moved, stopped = pool.free_capacity(filling, changes_most - moved)
+    moved, stopped = pool.free_capacity(filling, changes_max - moved)
     return found | {"alloc_filled": round(pool.allocated, 3), "moved_later": moved, "stopped": stopped}
 
 

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src"
-UNCLEAR = frozenset("at each found here known mine more of ours said there thing things what who".split())
+UNCLEAR = {
+    *("at", "each", "found", "here", "known", "mine", "more", "of", "ours", "said", "there"),
+    *("thing", "things", "what", "who"),
+}
 OPTIONS = {("weir/cli/nodes/drain.py", "at")}
 """Parameters of commands, whose names are those of their options."""
 

@@ -30,7 +30,7 @@ ADDRESS = "WEIR_PREFORK"
 """The environment variable with the name of the server's socket."""
 _ROOT = Path(__file__).resolve().parent.parent
 _START_S = 120.0
-_ORDER_MOST = 1 << 20
+_ORDER_MAX = 1 << 20
 
 
 class Process(Protocol):
@@ -159,7 +159,7 @@ def start(
         "session": start_new_session,
     }
     sent = json.dumps(order).encode() + b"\n"
-    assert len(sent) <= _ORDER_MOST
+    assert len(sent) <= _ORDER_MAX
     channel = _connect()
     socket.send_fds(channel, [sent[:1]], streams)
     channel.sendall(sent[1:])

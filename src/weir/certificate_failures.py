@@ -9,7 +9,7 @@ _UNTRUSTED = (2, 18, 19, 20, 21)
 """OpenSSL's codes of chains that end at no trusted authority. Others are dates and names."""
 _COMMON_NAME, _ORGANIZATION = bytes.fromhex("550403"), bytes.fromhex("55040a")
 _VERSION = 0xA0
-_NAME_MOST = 100
+_NAME_MAX = 100
 
 
 class UntrustedCertificate(ConnectionError):
@@ -62,7 +62,7 @@ def issuer_of(certificate: bytes) -> str:
         return ""
     parts = [names[kind] for kind in (_COMMON_NAME, _ORGANIZATION) if kind in names]
     shown = ", ".join(dict.fromkeys(parts))
-    return "".join(character if character.isprintable() else "?" for character in shown)[:_NAME_MOST]
+    return "".join(character if character.isprintable() else "?" for character in shown)[:_NAME_MAX]
 
 
 def _name(part: bytes) -> tuple[bytes, str]:

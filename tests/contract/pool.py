@@ -17,7 +17,7 @@ from weir.model.policy import LifecyclePolicy, Policy
 from weir.model.workloads import PodGroup, Request, Workload
 from weir.state.events import WorkloadOutcome
 
-RULES = LifecyclePolicy(failures_most=50, pause_first=0.01, pause_most=0.05)
+RULES = LifecyclePolicy(max_failures=50, pause_first=0.01, max_pause=0.05)
 
 
 class Pool:

@@ -43,7 +43,7 @@ from weir.simulation.simulated_cluster import SimulatedCluster
 
 from .recorded import RecordedBackend
 
-POLICY = Policy(life=LifecyclePolicy(failures_most=50, pause_first=0.01, pause_most=0.05))
+POLICY = Policy(life=LifecyclePolicy(max_failures=50, pause_first=0.01, max_pause=0.05))
 Running = dict[object, tuple[int, ...]]
 """Devices of each running process, by what tells it from every other process."""
 

@@ -17,9 +17,9 @@ from tools.controlplane.work import job, pod
 NODES, GPUS = 6, 4
 TEAMS = ("blue", "green", "red")
 THEIRS = "another"
-THEIRS_MOST = NODES * GPUS // 3
+THEIRS_MAX = NODES * GPUS // 3
 """GPUs that others use at once, so that gangs of ours find capacity too."""
-WAITING_MOST = 20
+WAITING_MAX = 20
 KEPT_S = 10
 """Time that a finished Job stays, so that a long run has no more objects than a short one."""
 FAULTS = (
@@ -173,7 +173,7 @@ class Churn:
 
     def _create(self, made: dict) -> None:
         waiting = [pod for pod in self.cluster.pods() if pod["status"].get("phase") == "Pending"]
-        if len(waiting) < WAITING_MOST:
+        if len(waiting) < WAITING_MAX:
             made["spec"] |= {
                 "podFailurePolicy": EVICTIONS_ARE_NO_FAILURE,
                 "ttlSecondsAfterFinished": KEPT_S,
@@ -202,7 +202,7 @@ class Churn:
         there = self.cluster.pods()
         self._sweep(there)
         held = [one for one in there if one["spec"].get("nodeName") and one["status"]["phase"] not in OVER]
-        if gpus + sum(_gpus(one) for one in held if one["spec"]["schedulerName"] != OURS) > THEIRS_MOST:
+        if gpus + sum(_gpus(one) for one in held if one["spec"]["schedulerName"] != OURS) > THEIRS_MAX:
             return ""
         free = [name for name in self.names if name not in self._down and _free(name, held) >= gpus]
         return self.chance.choice(free) if free else ""

@@ -11,7 +11,7 @@ from tools.controlplane.work import pod
 
 YEARS_S = 2**31
 MOST_S = 600
-"""`stop_grace_most` of the default policy."""
+"""`max_stop_grace` of the default policy."""
 NEVER_STOPS = {"fake.weir.dev/stops-after": "1000h"}
 
 

@@ -22,7 +22,7 @@ takes_lists = pytest.mark.skipif(
 
 POLICIES = "admissionregistration.k8s.io/v1"
 POLICY = "expressions"
-SELECTORS_MOST = 32
+SELECTORS_MAX = 32
 """Selectors of a device class."""
 
 
@@ -105,8 +105,8 @@ def test_the_refused_expressions_of_the_table_are_refused(cluster: Cluster) -> N
 def test_device_classes_take_the_expressions(cluster: Cluster) -> None:
     """Compile the expressions as selectors; a few may cost too much for one."""
     selectors = [f"{shown(each)} != ''" for each in VALUES]
-    for start in range(0, len(selectors), SELECTORS_MOST):
-        some = selectors[start : start + SELECTORS_MOST]
+    for start in range(0, len(selectors), SELECTORS_MAX):
+        some = selectors[start : start + SELECTORS_MAX]
         spec = {"selectors": [{"cel": {"expression": each}} for each in some]}
         one = {"apiVersion": API, "kind": "DeviceClass", "metadata": {"name": "c"}, "spec": spec}
         numbers = refused(cluster, one, f"/apis/{API}/deviceclasses")

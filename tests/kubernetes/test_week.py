@@ -19,8 +19,8 @@ EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 SEED = int(os.environ.get("WEIR_SEED", "3918"))
 """By default an order with many kinds of situations in which Weir leads all the time."""
 STEPS = 10 * EFFORT
-PACE = Pace(step_s=0.5, patience_s=120.0, settle_s=240.0, failures_most=3)
-KINDS_LEAST = 60
+PACE = Pace(step_s=0.5, patience_s=120.0, settle_s=240.0, max_failures=3)
+KINDS_MIN = 60
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def plane(binaries: Binaries) -> Iterator[ControlPlane]:
 
 
 def test_there_are_situations_enough() -> None:
-    assert len(SITUATIONS) >= KINDS_LEAST
+    assert len(SITUATIONS) >= KINDS_MIN
     assert all(act.__doc__ for act in SITUATIONS.values())
 
 

@@ -11,5 +11,5 @@ from weir.engine.preemption import preemption
 def small_cycles() -> Iterator[None]:
     """Let one or two preemptions be all that a cycle does."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(preemption, "PODS_AT_ONCE_MOST", 100)
+        patch.setattr(preemption, "PODS_AT_ONCE_MAX", 100)
         yield

@@ -141,7 +141,7 @@ def nodes(draw: st.DrawFn, most: int = 4, models: bool = True, marks: bool = Fal
 
 @st.composite
 def trees(
-    draw: st.DrawFn, projects_most: int = 4, deep: bool = True, limits: bool = True
+    draw: st.DrawFn, projects_max: int = 4, deep: bool = True, limits: bool = True
 ) -> tuple[Queue, ...]:
     """A tree of departments up to two deep, and projects in it or beside it."""
     departments: list[Queue] = []
@@ -149,7 +149,7 @@ def trees(
         parent = draw(st.sampled_from([None, *(queue.name for queue in departments)]))
         departments.append(draw(_queue(f"d{at}", parent, False, at, limits)))
     projects = []
-    for at in range(draw(st.sampled_from((*range(2, projects_most + 1), 1)))):
+    for at in range(draw(st.sampled_from((*range(2, projects_max + 1), 1)))):
         parent = draw(st.sampled_from([None, *(queue.name for queue in departments)]))
         projects.append(draw(_queue(f"p{at}", parent, True, len(departments) + at, limits)))
     return (*departments, *projects)
@@ -221,7 +221,7 @@ def workloads(
     models: bool = True,
     topology: bool = False,
     rules: bool = False,
-    groups_most: int = 2,
+    groups_max: int = 2,
 ) -> tuple[Workload, ...]:
     """Workloads of these projects: single pods, gangs, elastic ones, of several groups."""
     found = []
@@ -229,7 +229,7 @@ def workloads(
         groups = []
         marks = tuple(mark for mark in MARKS if rules and draw(st.booleans()))
         pod_rules = tuple(draw(st.lists(st.sampled_from(POD_RULES), max_size=2))) if rules else ()
-        for position in range(draw(st.sampled_from((1,) * 4 + tuple(range(1, groups_most + 1))))):
+        for position in range(draw(st.sampled_from((1,) * 4 + tuple(range(1, groups_max + 1))))):
             count = draw(st.sampled_from((1, 1, 1, 2, 3, 4)))
             needed = draw(st.sampled_from(range(0 if position else 1, count + 1)))
             order = draw(st.sampled_from((0, 0, 1)))
@@ -345,7 +345,7 @@ def worlds(
     draw: st.DrawFn,
     *,
     happens: Sequence[Does] = QUIET,
-    steps_most: int = 20,
+    steps_max: int = 20,
     policies: Sequence[Policy] = POLICIES,
     shares: bool = True,
     models: bool = True,
@@ -359,7 +359,7 @@ def worlds(
     projects = [queue.name for queue in queues if queue.is_project]
     steps = draw(
         st.lists(
-            st.tuples(st.sampled_from(list(happens)), st.integers(0, 20)), min_size=8, max_size=steps_most
+            st.tuples(st.sampled_from(list(happens)), st.integers(0, 20)), min_size=8, max_size=steps_max
         )
     )
     return World(
@@ -380,9 +380,7 @@ def plain_worlds(draw: st.DrawFn, policy: Policy = FAIR) -> World:
     return World(
         nodes=draw(nodes(models=False)),
         queues=queues,
-        workloads=draw(
-            workloads([queue.name for queue in queues], shares=False, models=False, groups_most=1)
-        ),
+        workloads=draw(workloads([queue.name for queue in queues], shares=False, models=False, groups_max=1)),
         policy=policy,
         steps=tuple(
             (Does.SUBMIT, draw(st.integers(0, 4))) if draw(st.booleans()) else (Does.CYCLE, 0)

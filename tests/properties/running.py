@@ -194,23 +194,23 @@ class Running:
                 del self.going[pod]
                 self.tell(PodStopped(pod, self.now_s))
 
-    def settle(self, cycles_most: int, quiet: int = 4) -> bool:
+    def settle(self, cycles_max: int, quiet: int = 4) -> bool:
         """Play cycles until nothing happens in `quiet` of them in a row; whether that came to pass."""
         still = 0
-        for _ in range(cycles_most):
+        for _ in range(cycles_max):
             still = 0 if self.cycle().acts or self.going else still + 1
             if still == quiet:
                 return True
         return False
 
 
-def settled(world: World, cycles_most: int) -> Running:
+def settled(world: World, cycles_max: int) -> Running:
     """Return a world in which all is submitted and nothing happens any more; the example is rejected if it does."""
     running = Running(world)
     for _ in running.run():
         pass
     running.submit()
-    assume(running.settle(cycles_most))
+    assume(running.settle(cycles_max))
     return running
 
 

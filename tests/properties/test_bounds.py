@@ -31,7 +31,7 @@ CHEAP_TO_MOVE = tuple(
     if policy.consolidation.enabled
 )
 """Policies under which moves are within the budget for a while, and later no more."""
-SEARCHED_FIRST = "weir.engine.victims.move_bounds.NODES_MOST"
+SEARCHED_FIRST = "weir.engine.victims.move_bounds.NODES_MAX"
 """Nodes that are searched first: few, for worlds have few."""
 NEXT_CHOICE = " The next choice"
 

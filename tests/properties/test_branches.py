@@ -37,7 +37,7 @@ from .random_cluster import POLICIES, Does, World, worlds
 from .running import Running, settled
 
 HAPPENS = (Does.CYCLE, Does.SUBMIT, Does.END, Does.SAVE)
-CALLS_MOST = 4000
+CALLS_MAX = 4000
 """Most calls after which a trial is broken off; shorter ones end by themselves."""
 
 
@@ -124,7 +124,7 @@ def tried_on_both(running: Running, variant: Workload, gone: list[str], more_quo
 
 
 @examples(40)
-@given(worlds(policies=POLICIES, happens=HAPPENS, steps_most=10), st.data())
+@given(worlds(policies=POLICIES, happens=HAPPENS, steps_max=10), st.data())
 def test_a_branch_decides_as_a_full_copy_after_the_same_events(world: World, data: st.DataObject) -> None:
     running = settled(world, 20)
     cluster = running.cluster
@@ -176,7 +176,7 @@ def changed_queues(queues: tuple[Queue, ...], data: st.DataObject) -> tuple[Queu
 
 @pytest.mark.parametrize("with_limits", [False, True])
 @examples(25)
-@given(worlds(policies=(*POLICIES, AFFINE), happens=HAPPENS, steps_most=10), st.data())
+@given(worlds(policies=(*POLICIES, AFFINE), happens=HAPPENS, steps_max=10), st.data())
 def test_previewed_queues_decide_as_a_full_copy_and_leave_no_trace(
     with_limits: bool, world: World, data: st.DataObject
 ) -> None:
@@ -203,7 +203,7 @@ def started(plan: Plan) -> set[str]:
 
 
 @examples(40)
-@given(worlds(policies=POLICIES, happens=HAPPENS, steps_most=10), st.data())
+@given(worlds(policies=POLICIES, happens=HAPPENS, steps_max=10), st.data())
 def test_a_previewed_submission_is_decided_as_on_a_full_copy_and_leaves_no_trace(
     world: World, data: st.DataObject
 ) -> None:
@@ -228,7 +228,7 @@ def test_a_previewed_submission_is_decided_as_on_a_full_copy_and_leaves_no_trace
 
 @pytest.mark.parametrize("with_limits", [False, True])
 @examples(25)
-@given(worlds(policies=POLICIES, happens=HAPPENS, steps_most=10), st.integers(1, CALLS_MOST))
+@given(worlds(policies=POLICIES, happens=HAPPENS, steps_max=10), st.integers(1, CALLS_MAX))
 def test_suggestions_leave_the_state_as_it_was_wherever_they_are_broken_off(
     with_limits: bool, world: World, calls: int
 ) -> None:

@@ -21,7 +21,7 @@ from .random_cluster import GI, World, node, single
 from .running import Running
 from .test_policies import answer
 
-NODES_MOST = "weir.engine.victims.move_bounds.NODES_MOST"
+NODES_MAX = "weir.engine.victims.move_bounds.NODES_MAX"
 GPUS = 4
 PARTS = (
     *(Request(devices=1, share_milli=500),) * 4,
@@ -93,10 +93,10 @@ def _fill(running: Running, chance: Random, at: int, elastic: list[Placement]) -
 
 @examples(400)
 @given(st.integers(0, 1 << 32), st.sampled_from((1, 2, 3)))
-def test_moves_are_the_same_whichever_nodes_are_searched_first(seed: int, nodes_most: int) -> None:
+def test_moves_are_the_same_whichever_nodes_are_searched_first(seed: int, nodes_max: int) -> None:
     running = crowded(seed)
     cluster, policy, now_s = running.cluster, running.world.policy, running.now_s
-    with patch(NODES_MOST, nodes_most):
+    with patch(NODES_MAX, nodes_max):
         plan = decide(cluster, policy, now_s, EngineCache())
 
     assert answer(plan) == answer(decide(cluster, policy, now_s, EngineCache(bounds=False)))

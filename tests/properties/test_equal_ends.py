@@ -13,7 +13,7 @@ from .budget import examples
 from .random_cluster import HOSTNAME, POLICIES, Does, World, worlds
 from .running import settled
 
-ASKED_MOST = 3
+ASKED_MAX = 3
 NODES = 3
 
 
@@ -36,7 +36,7 @@ def uniform(world: World) -> World:
 
 
 @examples(40)
-@given(worlds(policies=POLICIES, happens=(Does.CYCLE, Does.SUBMIT, Does.END, Does.SAVE), steps_most=10))
+@given(worlds(policies=POLICIES, happens=(Does.CYCLE, Does.SUBMIT, Does.END, Does.SAVE), steps_max=10))
 def test_ends_of_equal_workloads_have_the_same_outcome(world: World) -> None:
     running = settled(uniform(world), 20)
     cluster = running.cluster
@@ -46,7 +46,7 @@ def test_ends_of_equal_workloads_have_the_same_outcome(world: World) -> None:
         name for jobs in cluster.running.values() for name, job in jobs.items() if job.started_s is not None
     ]
     pending = [job for of in cluster.waiting.values() for _, _, job in of.members if not job.is_running]
-    for job in pending[:ASKED_MOST]:
+    for job in pending[:ASKED_MAX]:
         trials = WhatIf(lambda read: read(state), job.name)
         if trials.job.starts:
             continue

@@ -13,7 +13,7 @@ from .budget import examples
 from .random_cluster import ROUGH, World, node, single, worlds
 from .running import Running
 
-CYCLES_MOST = 150
+CYCLES_MAX = 150
 
 
 @examples(32)
@@ -23,7 +23,7 @@ def test_without_news_evictions_end(world: World) -> None:
     for _ in running.run():
         pass
     running.submit()
-    assert running.settle(CYCLES_MOST, quiet=6), _turns(running)
+    assert running.settle(CYCLES_MAX, quiet=6), _turns(running)
 
 
 @examples(16)
@@ -31,7 +31,7 @@ def test_without_news_evictions_end(world: World) -> None:
 def test_no_pair_stops_one_another_in_turn(world: World) -> None:
     running = Running(world)
     running.submit()
-    running.settle(CYCLES_MOST, quiet=6)
+    running.settle(CYCLES_MAX, quiet=6)
     turns = Counter(
         (eviction.cause.by, eviction.pod)
         for plan in running.plans
@@ -47,7 +47,7 @@ def _turns(running: Running) -> str:
         for plan in running.plans[-30:]
         for eviction in plan.evictions
     ]
-    return f"after {CYCLES_MOST} cycles: {evictions}"
+    return f"after {CYCLES_MAX} cycles: {evictions}"
 
 
 # Stops that take their time. Scenario files can't tell these: there every stop takes one cycle.

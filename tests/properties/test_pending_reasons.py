@@ -37,7 +37,7 @@ def waiting(cluster: Cluster) -> list[Job]:
 
 
 @examples(32)
-@given(worlds(policies=PLAIN, happens=(Does.CYCLE, Does.SUBMIT, Does.END), steps_most=12))
+@given(worlds(policies=PLAIN, happens=(Does.CYCLE, Does.SUBMIT, Does.END), steps_max=12))
 def test_no_workload_waits_that_fits_free_capacity(world: World) -> None:
     running = settled(world, 60)
     cluster = running.cluster
@@ -108,7 +108,7 @@ def gangs(draw: st.DrawFn) -> World:
             draw(st.lists(st.tuples(requests(models=False), st.sampled_from((1, 2))), min_size=2, max_size=4))
         )
     )
-    queues = trees(projects_most=1, deep=False, limits=False)
+    queues = trees(projects_max=1, deep=False, limits=False)
     gang = Workload("gang", "p0", groups, sum(group.min for group in groups), -60.0)
     return World(found, draw(queues), (gang,), Policy(search_steps=50_000))
 
@@ -126,7 +126,7 @@ def test_a_gang_that_can_be_arranged_is(world: World) -> None:
 
 
 @examples(40)
-@given(worlds(happens=QUIET, steps_most=12), st.sampled_from((None, 30.0, 5000.0)))
+@given(worlds(happens=QUIET, steps_max=12), st.sampled_from((None, 30.0, 5000.0)))
 def test_kept_reasons_equal_new_ones_also_when_only_time_passes(world: World, outage_s: float | None) -> None:
     running, cache = Running(world), EngineCache()
     if outage_s is not None:

@@ -30,7 +30,7 @@ POLICIES = tuple(
     )
 )
 RECLAIM = (EvictionRule.RECLAIM_QUOTA, EvictionRule.RECLAIM_SHARE)
-SETS_MOST = 400
+SETS_MAX = 400
 """Sets of victims tried for one asker."""
 
 
@@ -136,7 +136,7 @@ def _over_quota(cluster: Cluster, asker: Job, wanted: Sequence[Request]) -> Iter
     ]
     seen: set[frozenset[str]] = set()
     front: list[list[Job]] = [[]]
-    while front and len(seen) < SETS_MOST:
+    while front and len(seen) < SETS_MAX:
         going = front.pop(0)
         for job in jobs:
             levels = _levels(cluster, asker, job)

@@ -21,7 +21,7 @@ from .exhaustive import Floor, fits, floors, in_quota, next_steps, over_limit, o
 from .random_cluster import POLICIES, Does, World, worlds
 from .running import settled
 
-PODS_MOST = 4
+PODS_MAX = 4
 AGED = (*POLICIES, Policy(aging=600.0), Policy(preset="fair", aging=600.0))
 CAUSES = {
     Protection.FIXED: Cause.FIXED,
@@ -78,7 +78,7 @@ def _short_codes(cluster: Cluster, diagnosis: Diagnosis, free: dict[int, Floor])
 
 
 @examples(24)
-@given(worlds(policies=AGED, happens=(Does.CYCLE, Does.SUBMIT, Does.END), steps_most=12))
+@given(worlds(policies=AGED, happens=(Does.CYCLE, Does.SUBMIT, Does.END), steps_max=12))
 def test_every_code_is_a_possible_diagnosis(world: World) -> None:
     running = settled(world, 60)
     cluster, policy = running.cluster, world.policy
@@ -92,7 +92,7 @@ def test_every_code_is_a_possible_diagnosis(world: World) -> None:
 
 
 @examples(24)
-@given(worlds(policies=AGED, happens=(Does.CYCLE, Does.SUBMIT, Does.END), steps_most=12, models=False))
+@given(worlds(policies=AGED, happens=(Does.CYCLE, Does.SUBMIT, Does.END), steps_max=12, models=False))
 def test_reason_counts_each_victim_under_the_cause_that_protects_it(world: World) -> None:
     running = settled(world, 60)
     cluster, policy, now_s = running.cluster, world.policy, running.now_s
@@ -123,7 +123,7 @@ def _pending(cluster: Cluster) -> list[tuple[Job, list[Request]]]:
     for of in cluster.waiting.values():
         for _, _, job in of.members:
             steps = next_steps(job)
-            if len(steps) == 1 and len(steps[0]) <= PODS_MOST and not job.held and job.is_ready:
+            if len(steps) == 1 and len(steps[0]) <= PODS_MAX and not job.held and job.is_ready:
                 found.append((job, steps[0]))
     return found
 

@@ -55,7 +55,7 @@ class Books:
 @st.composite
 def overlay(draw: st.DrawFn, *, whole: bool = False, deep: bool = True) -> Books:
     """Random books; `whole` ones want nothing but whole devices."""
-    queues = draw(trees(projects_most=5, deep=deep))
+    queues = draw(trees(projects_max=5, deep=deep))
     projects = [queue.name for queue in queues if queue.is_project]
     unit = WHOLE_MILLI if whole else 100
     return Books(

@@ -23,8 +23,8 @@ from .budget import examples
 from .random_cluster import POLICIES, Does, World, worlds
 from .running import Running, settled
 
-ASKED_MOST = 2
-CYCLES_MOST = 8
+ASKED_MAX = 2
+CYCLES_MAX = 8
 _REQUEST_FIELDS: dict[str, Any] = {
     "memory": lambda request, value: replace(request, memory=amount(MEMORY, value)),
     "cpu": lambda request, value: replace(request, cpu_milli=amount(CPU, value)),
@@ -99,7 +99,7 @@ def starts(
         reduce(cluster, WorkloadEnded(name, WorkloadOutcome.STOPPED, facts.now_s))
         reduce(cluster, WorkloadSubmitted(spec, spec.submitted_s, ran_s))
         cluster.jobs[name].waits_since_s = waits_since_s
-    for _ in range(CYCLES_MOST):
+    for _ in range(CYCLES_MAX):
         running.cycle()
         if not any(cluster.jobs[name].lacks()):
             return True
@@ -108,7 +108,7 @@ def starts(
 
 @pytest.mark.parametrize("others_make", [False, True], ids=["one machine", "Kubernetes"])
 @examples(12)
-@given(worlds(policies=POLICIES, happens=(Does.CYCLE, Does.SUBMIT, Does.END), steps_most=10))
+@given(worlds(policies=POLICIES, happens=(Does.CYCLE, Does.SUBMIT, Does.END), steps_max=10))
 def test_every_suggestion_lets_the_workload_start(others_make: bool, world: World) -> None:
     running = settled(world, 20)
     cluster, policy = running.cluster, world.policy
@@ -121,7 +121,7 @@ def test_every_suggestion_lets_the_workload_start(others_make: bool, world: Worl
     facts = cluster_facts(cluster)
     state = DecisionState(cluster, running.cache, policy, running.now_s)
     pending = [job for of in cluster.waiting.values() for _, _, job in of.members if not job.is_running]
-    for job in pending[:ASKED_MOST]:
+    for job in pending[:ASKED_MAX]:
         for suggestion in suggestions(lambda read: read(state), job.name, possible).found:
             if suggestion.at_s is None:
                 holds = starts(world, facts, job.name, suggestion, others_make=others_make)

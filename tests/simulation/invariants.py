@@ -31,7 +31,7 @@ from weir.state.shapes import GPU_ROW
 
 from .reference_scheduler import first_fit
 
-FACT_LATE_S_MOST = 5.0
+FACT_LATE_S_MAX = 5.0
 ROUNDING_S = 1e-6
 """Sums of times in another order differ by as little."""
 
@@ -99,7 +99,7 @@ def of_times(cluster: Cluster, policy: Policy, world: SimulatedCluster, connecte
 
     A measurement may come late, and a gap isn't idle time.
     """
-    late_s = 2 * world.measured_every_s + FACT_LATE_S_MOST
+    late_s = 2 * world.measured_every_s + FACT_LATE_S_MAX
     for name, job in cluster.jobs.items():
         if job.started_s is None or not job.running_pods():
             continue

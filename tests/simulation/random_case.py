@@ -51,10 +51,10 @@ def case(seed: int) -> Case:
     """The simulation of a seed."""
     draw = random.Random(seed)
     scenario = _scenario(draw)
-    jobs_most = 24 if draw.random() < CROWDED else 12
+    jobs_max = 24 if draw.random() < CROWDED else 12
     job_traces = [
         job_trace
-        for at in range(draw.randint(4, jobs_most))
+        for at in range(draw.randint(4, jobs_max))
         if (job_trace := _fate(draw, scenario, at)) is not None
     ]
     made = Case(scenario, tuple(job_traces), _policy(draw), _faults(draw, seed))

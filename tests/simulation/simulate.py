@@ -22,9 +22,9 @@ from . import invariants
 from .faults import FaultyCluster, InjectedCrash
 from .random_case import Case, case
 
-STEPS_MOST = 50_000
-STEPS_AN_INSTANT_MOST = 500
-END_S_MOST = 40 * 86400.0
+STEPS_MAX = 50_000
+STEPS_AN_INSTANT_MAX = 500
+END_S_MAX = 40 * 86400.0
 
 
 class Story:
@@ -116,7 +116,7 @@ class Simulation:
                 break
             next_s = min(at_s for at_s in (world_s, wakes_s) if at_s is not None)
             invariants.hold(next_s >= world.now_s, f"woken at {world.now_s} for {next_s}")
-            invariants.hold(next_s < END_S_MOST, f"these never end: {sorted(world.runs)}")
+            invariants.hold(next_s < END_S_MAX, f"these never end: {sorted(world.runs)}")
             world.advance_to(next_s)
         invariants.hold(not world.runs, f"these never ended: {sorted(world.runs)}")
         names = {job_trace.workload.name for job_trace in self.case.job_traces}
@@ -127,7 +127,7 @@ class Simulation:
     def _instant(self) -> None:
         """Step until nothing happens at this instant."""
         for step in count():
-            invariants.hold(step < STEPS_AN_INSTANT_MOST, f"{self.world.now_s} s never comes to rest")
+            invariants.hold(step < STEPS_AN_INSTANT_MAX, f"{self.world.now_s} s never comes to rest")
             self._step()
             self._check()
             if not self.world.has_news:
@@ -136,7 +136,7 @@ class Simulation:
     def _step(self) -> None:
         self._steps += 1
         self._acted = False
-        invariants.hold(self._steps < STEPS_MOST, "takes too many steps")
+        invariants.hold(self._steps < STEPS_MAX, "takes too many steps")
         if isinstance(self.clock, Clock):
             _ = self.clock.ahead_s  # as the server notices jumps
         while True:

@@ -52,12 +52,13 @@ def ordered_positions(submissions: Sequence[Submission]) -> list[int]:
 def _positions(submissions: Sequence[Submission]) -> Mapping[str, int]:
     positions: dict[str, int] = {}
     for position, submission in enumerate(submissions):
-        if submission.name is None:
+        name = submission.name
+        if name is None:
             continue
-        if submission.name in positions:
-            text = f"name: workloads[{positions[submission.name]}] is called {submission.name} too; name one differently"
+        if name in positions:
+            text = f"name: workloads[{positions[name]}] is called {name} too; name one differently"
             raise BatchOrderError(position, "name", text)
-        positions[submission.name] = position
+        positions[name] = position
     return positions
 
 

@@ -11,15 +11,15 @@ from weir.scenario_io.source_map import Mistakes, Step
 
 Shape = TypeVar("Shape", bound=BaseModel)
 
-ERRORS_MOST = 100
+ERRORS_MAX = 100
 _FIELD_LENGTH_MAX = 200
 _MESSAGE_LENGTH_MAX = 600
 
 
 class FieldErrorList(Mistakes):
-    """Errors in the fields of one body, at most ERRORS_MOST."""
+    """Errors in the fields of one body, at most ERRORS_MAX."""
 
-    told_max = ERRORS_MOST
+    told_max = ERRORS_MAX
 
     def __init__(self, subject: str) -> None:
         super().__init__(subject)

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-REPORTED_MOST = 64
+REPORTED_MAX = 64
 """Number of reported values kept for a workload: the latest ones."""
 
 
 def merged_values(before: Mapping[str, float], values: Mapping[str, float]) -> dict[str, float]:
     """Return earlier values with new ones, of which the latest are kept."""
     kept = {name: value for name, value in before.items() if name not in values}
-    return dict(list({**kept, **values}.items())[-REPORTED_MOST:])
+    return dict(list({**kept, **values}.items())[-REPORTED_MAX:])
 
 
 def progress_of(values: Mapping[str, float]) -> float | None:

@@ -16,7 +16,7 @@ OF_PODS: Final[tuple[str, ...]] = (
 """Words of pods that may stand at the top of a submission."""
 _SHELL_WORDS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<", "2>&1"})
 _ELASTIC = re.compile(r"(\d{1,7}):(\d{1,7})", re.ASCII)
-_SHOWN_MOST = 60
+_SHOWN_MAX = 60
 
 
 def gathered(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def words_of(command: Any) -> Any:
     if not isinstance(command, str):
         right = "write a text in quotes, or [python, train.py]"
         raise ValueError(f"is neither a text nor a list: {right}")  # noqa: TRY004 - what pydantic takes
-    shown = command if len(command) <= _SHOWN_MOST else f"{command[:_SHOWN_MOST]}..."
+    shown = command if len(command) <= _SHOWN_MAX else f"{command[:_SHOWN_MAX]}..."
     try:
         words = shlex.split(command)
     except ValueError:

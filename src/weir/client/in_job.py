@@ -20,9 +20,9 @@ from weir.client.sweep_rungs import SweepRungs, rungs_of_this_process
 if TYPE_CHECKING:
     from weir.client.world import World
 
-_LINE_MOST = 1 << 16
+_LINE_MAX = 1 << 16
 _BUSY_S = 3600.0
-_WHY_MOST = 64
+_WHY_MAX = 64
 NUMBER_MAX, STEP_MAX, BUSY_S_MAX = 1e300, 10**15, 1e9
 """Largest values, steps and times: a pool passes over larger ones, and a cluster refuses such a message."""
 _NO_WORLD = (
@@ -84,7 +84,7 @@ def busy(why: str = "", *, until: float | None = None) -> None:
     replaces it.
     """
     for_s = _BUSY_S if until is None else until - time.time()
-    _note("busy", None, {"for_s": min(max(0.0, for_s), BUSY_S_MAX)}, str(why)[:_WHY_MOST])
+    _note("busy", None, {"for_s": min(max(0.0, for_s), BUSY_S_MAX)}, str(why)[:_WHY_MAX])
 
 
 def world() -> "World":
@@ -124,7 +124,7 @@ def _note(kind: str, step: int | None, values: dict[str, float], why: str = "") 
         **({"why": why} if why else {}),
     }
     line = json.dumps(note, separators=(",", ":")).encode() + b"\n"
-    if len(line) > _LINE_MOST:
+    if len(line) > _LINE_MAX:
         return
     with suppress(OSError):
         fd = os.open(f"{directory}/notes.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)

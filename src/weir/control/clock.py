@@ -10,9 +10,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from threading import Lock
 
-JUMP_S_LEAST = 0.1
+JUMP_S_MIN = 0.1
 """A smaller difference between the two clocks is noise of reading them."""
-_READING_S_MOST = 0.02
+_READING_S_MAX = 0.02
 _READINGS = 5
 
 
@@ -63,7 +63,7 @@ class Clock:
         now_s = wall()
         self._began_s = now_s if starts_s is None else starts_s
         ahead_s = now_s - self._began_s
-        self._ahead_s = ahead_s if abs(ahead_s) >= JUMP_S_LEAST else 0.0
+        self._ahead_s = ahead_s if abs(ahead_s) >= JUMP_S_MIN else 0.0
 
     def __call__(self) -> float:
         """Return the time now."""
@@ -81,13 +81,13 @@ class Clock:
     def ahead_s(self) -> float:
         """The seconds by which the wall clock is ahead of the timeline. Reading it detects jumps."""
         measured_s = self._measured()
-        if measured_s is None or abs(measured_s - self._ahead_s) < JUMP_S_LEAST:
+        if measured_s is None or abs(measured_s - self._ahead_s) < JUMP_S_MIN:
             return self._ahead_s
         with self._lock:
             jump_s = measured_s - self._ahead_s
-            if abs(jump_s) < JUMP_S_LEAST:
+            if abs(jump_s) < JUMP_S_MIN:
                 return self._ahead_s
-            self._ahead_s = measured_s if abs(measured_s) >= JUMP_S_LEAST else 0.0
+            self._ahead_s = measured_s if abs(measured_s) >= JUMP_S_MIN else 0.0
             self.leave_out(self.left_out_s, self.doubtful_s, jump_s)
         self._jumped(jump_s)
         return measured_s
@@ -116,6 +116,6 @@ class Clock:
             before_s = self._boot()
             wall_s = self._wall()
             after_s = self._boot()
-            if after_s - before_s <= _READING_S_MOST:
+            if after_s - before_s <= _READING_S_MAX:
                 return wall_s - self.at_boot_time((before_s + after_s) / 2)
         return None

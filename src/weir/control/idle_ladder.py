@@ -16,7 +16,7 @@ from weir.model.queues import QueueTimeLimits
 from weir.model.run_limits import least_limit, rule_of
 from weir.model.workloads import Workload
 
-UNMEASURED_S_MOST: Final = 300.0
+UNMEASURED_S_MAX: Final = 300.0
 """Two measurements that lie further apart say nothing about the time between them."""
 SAVE_EVERY_S: Final = 600.0
 """Idle time after which the position on the ladder is stored again."""
@@ -127,7 +127,7 @@ class IdleTracker:
         if activity is Activity.WORKING or activity is Activity.STARVED:
             self.progress = IdleProgress(run=progress.run, excused_until_s=until_s)
         elif activity in IDLE and (until_s is None or at_s >= until_s):
-            measured = last_s is not None and at_s - last_s <= UNMEASURED_S_MOST
+            measured = last_s is not None and at_s - last_s <= UNMEASURED_S_MAX
             passed_s = at_s - last_s if measured and last_s is not None else 0.0
             if until_s is not None:  # the window may lie before the end of an extension
                 quiet_s = min(quiet_s, at_s - until_s)

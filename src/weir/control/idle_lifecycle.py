@@ -69,7 +69,7 @@ class IdleLifecycle:
         A time that has passed changes nothing: backends report old messages again when they recover. Nor does
         one that is earlier than a known one.
         """
-        until_s = min(fact.until_s, now_s + self._transitions.rules.idle_extend_most)
+        until_s = min(fact.until_s, now_s + self._transitions.rules.max_idle_extend)
         tracker = life.idle
         known_s = tracker.progress.excused_until_s or 0.0
         if until_s <= now_s or until_s < known_s + _SAME_S:

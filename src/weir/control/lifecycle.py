@@ -233,7 +233,7 @@ class WorkloadLifecycle:
         life.found(status)
         self._idle.restored(job, life, self.now_s)
         if status.retry_at_s is not None:  # bounded: another machine's clock may be wrong
-            self._transitions.pause(job, life, min(status.retry_at_s, self.now_s + self.rules.pause_most))
+            self._transitions.pause(job, life, min(status.retry_at_s, self.now_s + self.rules.max_pause))
 
     def _runs(self, fact: PodRunning) -> None:
         pod = fact.place.pod

@@ -11,7 +11,7 @@ from weir.control.journal import Dependency, DependencyCondition, WorkloadRecord
 from weir.control.port import Gate, GateChanged
 from weir.state.events import WorkloadOutcome
 
-NAMED_MOST = 3
+NAMED_MAX = 3
 """Workloads that a reason names."""
 _PHRASES = {
     DependencyCondition.STARTED: "to start",
@@ -67,7 +67,7 @@ def begin_gate(workload: str, begin_wall_s: float, until_s: float | None = None)
 def dependency_gate(workload: str, dependencies: Sequence[Dependency]) -> GateChanged:
     """Return the closed gate of a workload that depends on others."""
     phrases = [
-        f"{dependency.name} {_PHRASES[dependency.condition]}" for dependency in dependencies[:NAMED_MOST]
+        f"{dependency.name} {_PHRASES[dependency.condition]}" for dependency in dependencies[:NAMED_MAX]
     ]
     left = len(dependencies) - len(phrases)
     rest = f", and for {left} more" if left else ""

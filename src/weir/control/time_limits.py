@@ -1,7 +1,7 @@
 """Time rules of one workload, and their result at a moment: nothing, a warning, or the end.
 
 A rule is the project's where it has one, else the policy's for workloads of that type. What a workload
-asks for itself can only be less. (How long it may take to stop is its own, up to `stop_grace_most`.)
+asks for itself can only be less. (How long it may take to stop is its own, up to `max_stop_grace`.)
 
 Run time and lifetime count from when the workload started, which every backend remembers. Idle time has a
 ladder of its own (`idle_ladder`).
@@ -38,7 +38,7 @@ def limits_of(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy) 
         lifetime_s=lifetime_s,
         lifetime_warning_s=rules.lifetime_warning,
         grace_s=stop_grace_s(spec, project, rules),
-        retries=rules.failures_most if spec.retries is None else spec.retries,
+        retries=rules.max_failures if spec.retries is None else spec.retries,
     )
 
 

@@ -134,7 +134,7 @@ class LifecycleTransitions:
                 self.release_pod(job, pod, at_s)  # no effect on a pod that has released its capacity
             life.done.clear()
             life.restarts += life.starts > life.settled
-            losses = life.count_losses(at_s, self.rules.pause_most)
+            losses = life.count_losses(at_s, self.rules.max_pause)
             life.run_over(at_s)
             if failing:
                 self._failed(job, life, at_s)

@@ -13,7 +13,7 @@ from weir.model.policy import Policy
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Pod
 
-_LOG_MOST = 1 << 16
+_LOG_MAX = 1 << 16
 
 
 class EngineCache:
@@ -111,7 +111,7 @@ class EngineCache:
         capacity, is_known = self._capacity, self._static_version == cluster.static_version
         if policy is not self._policy:
             is_known, self._unchanged = False, None
-        if capacity is None or not is_known or epoch != cluster.log_epoch or len(capacity.log) > _LOG_MOST:
+        if capacity is None or not is_known or epoch != cluster.log_epoch or len(capacity.log) > _LOG_MAX:
             capacity = self._restart(cluster, policy, is_known=is_known)
         else:
             touched = set(cluster.log[position:])

@@ -49,7 +49,7 @@ from weir.local.starts.requests import StartRequests
 from weir.local.starts.spec import conclude_earlier_start, write_start_spec
 from weir.state.events import Checkpointed, NodeSet, PodKey, QueuesSet, WorkloadChanged, WorkloadSubmitted
 
-LOG_MOST = 1 << 30
+LOG_MAX = 1 << 30
 """Default limit of the output kept of each start, in bytes."""
 
 
@@ -62,7 +62,7 @@ class LocalBackend(NodeService):
     `wake` is called, from any thread, when there are facts for control; `noted`, from the
     watcher's thread, with each message of a job (after recovery only the last of each kind); `refused`, from
     any thread, with a sentence about records of a start that can't be read.
-    `log_most`: bytes of output that are kept of each start of a pod; 0 for all. `shared_node`: the node
+    `log_max`: bytes of output that are kept of each start of a pod; 0 for all. `shared_node`: the node
     process of a pool for several users; None for a pool of this process's own user.
     """
 
@@ -75,13 +75,13 @@ class LocalBackend(NodeService):
         wake: Callable[[], None] = _nothing,
         noted: Callable[[PodKey, int, JobMessage], None] = _nothing,
         refused: Callable[[PodKey, int, str], None] = _nothing,
-        log_most: int = LOG_MOST,
+        log_max: int = LOG_MAX,
         shared_node: NodeLink | None = None,
     ) -> None:
         self.home = StateDir(home, shared=shared_node is not None)
         self.home.occupy()
         self.node = LocalNode(machine)
-        self._log_most = log_most
+        self._log_max = log_max
         self._journal = journal
         self._clock = clock or Clock()
         self._start_times = StartTimes(self._clock)
@@ -313,7 +313,7 @@ class LocalBackend(NodeService):
                 gang_rank,
                 at_s,
                 self._clock.boot_time_of(at_s),
-                self._log_most,
+                self._log_max,
             )
             if groups is None:
                 self._conclude_earlier(effect, directory, at_s)

@@ -81,11 +81,11 @@ class LifecyclePolicy(PolicySection):
     A time of 0 means that there is no such rule. Projects may say otherwise, workloads may ask for less.
     """
 
-    failures_most: Annotated[int, Field(ge=0)] = 3  # consecutive failures without a checkpoint
+    max_failures: Annotated[int, Field(ge=0)] = 3  # consecutive failures without a checkpoint
     pause_first: Seconds = 10.0
-    pause_most: Seconds = 600.0
+    max_pause: Seconds = 600.0
     stop_grace: Seconds = 30.0
-    stop_grace_most: Seconds = 600.0
+    max_stop_grace: Seconds = 600.0
     max_runtime: DurationByType = DurationByType()
     idle_window: Annotated[float, BeforeValidator(seconds), Field(ge=1)] = 300.0  # time without activity
     idle_notice: DurationByType = DurationByType()
@@ -94,13 +94,13 @@ class LifecyclePolicy(PolicySection):
     idle_limit: DurationByType = DurationByType()
     idle_warning: DurationByType = DurationByType(build=900.0, train=900.0, inference=900.0)
     idle_below: FractionByType = FractionByType(build=0.05, train=0.05, inference=0.05)
-    idle_extend_most: Seconds = 86400.0  # longest extension, from now
+    max_idle_extend: Seconds = 86400.0  # longest extension, from now
     lifetime: Seconds = 0.0  # of build sessions
     lifetime_warning: Seconds = 900.0
 
     def pause_s(self, failures: int) -> float:
         """Return the pause after the n-th failure in a row."""
-        return float(min(self.pause_most, self.pause_first * 2.0 ** min(failures - 1, 64)))
+        return float(min(self.max_pause, self.pause_first * 2.0 ** min(failures - 1, 64)))
 
 
 class UsagePolicy(PolicySection):

@@ -1,7 +1,7 @@
 """Longest run and stop grace of a workload, from its own request, its project and the policy.
 
 The project's limit replaces the policy's limit for that type of workload. A workload may request a shorter
-run, never a longer one. Its own stop grace holds up to `stop_grace_most`.
+run, never a longer one. Its own stop grace holds up to `max_stop_grace`.
 """
 
 from weir.model.policy import LifecyclePolicy
@@ -17,7 +17,7 @@ def longest_run_s(spec: Workload, project: QueueTimeLimits, rules: LifecyclePoli
 def stop_grace_s(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy) -> float:
     """Return the time that a workload has between the notice and its end."""
     if spec.grace_s is not None:
-        return min(spec.grace_s, rules.stop_grace_most)
+        return min(spec.grace_s, rules.max_stop_grace)
     return rules.stop_grace if project.stop_grace_s is None else project.stop_grace_s
 
 

@@ -87,7 +87,7 @@ class DeliveryLimits(BaseModel):
     mails_burst: Annotated[int, Field(ge=1, le=100_000)] = 10
     timeout: Annotated[Duration, Field(gt=0, le=300)] = 10.0
     retry_first: Annotated[Duration, Field(gt=0, le=86400)] = 5.0
-    retry_most: Annotated[Duration, Field(gt=0, le=7 * 86400)] = 3600.0
+    retry_max: Annotated[Duration, Field(gt=0, le=7 * 86400)] = 3600.0
     give_up_after: Annotated[Duration, Field(gt=0, le=30 * 86400)] = 3 * 86400.0
 
 

@@ -350,7 +350,7 @@ class NotificationSender:
     def _pause_s(self, failures: int) -> float:
         """Return a pause that doubles with each failure, with jitter."""
         limits = self._settings.limits
-        longest_s = min(limits.retry_most, limits.retry_first * 2.0 ** min(failures - 1, 40))
+        longest_s = min(limits.retry_max, limits.retry_first * 2.0 ** min(failures - 1, 40))
         return longest_s * self._random.uniform(0.5, 1.0)
 
     def _address(self, rule: NotificationRule) -> ReceiverAddress | NoAddress | None:

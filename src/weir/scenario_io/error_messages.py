@@ -13,7 +13,7 @@ from weir.scenario_io.source_map import Mistakes, Path, Step
 
 Form = TypeVar("Form", bound=BaseModel)
 _KEYS_TOLD_MAX = 12
-_KEY_MOST = 80
+_KEY_MAX = 80
 _COMPARED_LENGTH_MAX = 128
 """Length limit of a word that is compared with known names; a longer one is no typing mistake."""
 _COMPARED_NAMES_MAX = 2000
@@ -146,7 +146,7 @@ def _sentence(kind: str, written: Any, context: Mapping[str, Any]) -> str:
 
 def _brief(key: str) -> str:
     """Return a key with its middle left out if it is long: a message stays one sentence."""
-    return key if len(key) <= _KEY_MOST else f"{key[: _KEY_MOST // 2]}...{key[-_KEY_MOST // 4 :]}"
+    return key if len(key) <= _KEY_MAX else f"{key[: _KEY_MAX // 2]}...{key[-_KEY_MAX // 4 :]}"
 
 
 def _keys(model: type[BaseModel], where: Path) -> list[str]:

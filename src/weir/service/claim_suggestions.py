@@ -13,9 +13,9 @@ from weir.service.what_if import WhatIf
 from weir.state.cluster import Cluster
 from weir.state.shapes import GPU_ROW
 
-CLASSES_TRIED_MOST = 6
+CLASSES_TRIED_MAX = 6
 """Priority classes that are tried."""
-PROJECTS_TRIED_MOST = 4
+PROJECTS_TRIED_MAX = 4
 """Other projects that are tried, those with most quota left first."""
 
 
@@ -57,7 +57,7 @@ def with_class(trials: WhatIf, priorities: tuple[int, ...]) -> Iterator[Suggesti
     """Suggest the lowest existing priority that lets it start, whatever else it changes."""
     job = trials.job
     higher = sorted(priority for priority in priorities if priority > job.spec.priority)
-    for priority in higher[:CLASSES_TRIED_MOST]:
+    for priority in higher[:CLASSES_TRIED_MAX]:
         # a priority class may set preemptibility, if the workload doesn't
         outcomes = [
             trials.tried(replace(job.spec, priority=priority, preemptible=preemptible))
@@ -75,7 +75,7 @@ def in_other_project(trials: WhatIf, projects: Sequence[str]) -> Iterator[Sugges
     spec = trials.job.spec
     others = [name for name in projects if name != spec.project]
     used = trials.read(partial(_over_quota_by, projects=others)) if others else []
-    for _, name in sorted(used)[:PROJECTS_TRIED_MOST]:
+    for _, name in sorted(used)[:PROJECTS_TRIED_MAX]:
         outcome = trials.tried(replace(spec, project=name))
         if outcome is not None:
             sentence = f"In project {name} instead of {spec.project} {starts(outcome)}"

@@ -14,7 +14,7 @@ from weir.model.reasons import EvictionRule
 from weir.state.capacity_columns import Bools
 from weir.state.jobs import Job
 
-CONSIDERED_MOST = 20
+CONSIDERED_MAX = 20
 """Victims that are named, and protected workloads that are."""
 
 
@@ -40,8 +40,8 @@ class ConsideredVictims:
 
     def rows(self) -> list[VictimRow]:
         """Return eligible victims in the order in which they are taken, then the largest protected ones."""
-        first = nsmallest(CONSIDERED_MOST, self._eligible, key=lambda entry: entry[:3])
-        rest = nsmallest(CONSIDERED_MOST, self._protected, key=lambda job: (-job.devices_held()[0], job.name))
+        first = nsmallest(CONSIDERED_MAX, self._eligible, key=lambda entry: entry[:3])
+        rest = nsmallest(CONSIDERED_MAX, self._protected, key=lambda job: (-job.devices_held()[0], job.name))
         rows = []
         for _, price, _, job, moves in first:
             rule = EvictionRule.CONSOLIDATE if moves else self._rules.rule_for(job)

@@ -12,7 +12,7 @@ from weir.service.suggestion_phrases import starts, suggestion
 from weir.service.what_if import WhatIf, with_request
 from weir.state.cluster import Cluster
 
-MODELS_TRIED_MOST = 4
+MODELS_TRIED_MAX = 4
 """Other GPU models that are tried, those of most nodes first."""
 
 
@@ -38,7 +38,7 @@ def other_model(trials: WhatIf) -> Iterator[Suggestion]:
         return
     nodes_of = trials.read(_nodes_by_model)
     others = sorted(nodes_of.keys() - set(asked), key=lambda name: (-nodes_of[name], name))
-    for model in others[:MODELS_TRIED_MOST]:
+    for model in others[:MODELS_TRIED_MAX]:
         outcome = trials.tried(with_request(spec, replace(spec.groups[0].request, gpu_models=(model,))))
         if outcome is not None:
             sentence = f"With GPU model {model} instead of {' or '.join(asked)} {starts(outcome)}"

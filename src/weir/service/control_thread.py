@@ -1,6 +1,6 @@
 """Control thread: runs steps for new facts and due timers, and answers queries between steps.
 
-`clock` is a timeline that never jumps; timers follow it. A wait is cut into pieces of LOOK_S_MOST, because
+`clock` is a timeline that never jumps; timers follow it. A wait is cut into pieces of LOOK_S_MAX, because
 waits don't count the time for which the machine is suspended. Regular checks also show that the thread is
 alive.
 
@@ -24,14 +24,14 @@ from weir.state.cluster import Cluster
 Answer = TypeVar("Answer")
 _LOG = get_logger(__name__)
 PAUSE_FIRST_S = 0.2
-PAUSE_MOST_S = 10.0
+PAUSE_MAX_S = 10.0
 LONG_S = 0.003
-"""A turn that takes longer is followed by a rest as long, up to REST_S_MOST."""
-REST_S_MOST = 0.05
+"""A turn that takes longer is followed by a rest as long, up to REST_S_MAX."""
+REST_S_MAX = 0.05
 STUCK_AFTER_S = 30.0
 """A thread without progress for this long counts as stuck."""
-LOOK_S_MOST = 1.0
-ASKS_MOST = 1024
+LOOK_S_MAX = 1.0
+ASKS_MAX = 1024
 
 
 class ControlUnavailable(Exception):
@@ -111,7 +111,7 @@ class ControlThread:
         `fn` only reads. The future fails with ControlUnavailable while there is no control.
         """
         future: Future[Answer] = Future()
-        if self._closing or len(self._queries) >= ASKS_MOST:
+        if self._closing or len(self._queries) >= ASKS_MAX:
             future.set_exception(ControlUnavailable("The control loop is too busy or has ended."))
             return future
         self._queries.append((fn, future))
@@ -168,14 +168,14 @@ class ControlThread:
             due_s = self._run_once()
             took_s = time.perf_counter() - started
             if took_s > LONG_S:  # a pause, in which facts are batched and other threads run
-                time.sleep(min(took_s, REST_S_MOST))
+                time.sleep(min(took_s, REST_S_MAX))
 
     def _wait(self, due_s: float | None) -> None:
         """Wait until something is due or this thread is woken."""
         while True:
             self._looked_s = time.monotonic()
-            left_s = LOOK_S_MOST if due_s is None else due_s - self._clock()
-            if left_s <= 0 or self._woken.wait(min(left_s, LOOK_S_MOST)):
+            left_s = LOOK_S_MAX if due_s is None else due_s - self._clock()
+            if left_s <= 0 or self._woken.wait(min(left_s, LOOK_S_MAX)):
                 return
 
     def _is_closing(self) -> bool:
@@ -236,7 +236,7 @@ class ControlThread:
         self._control = None
         self._fail_queries()
         self._not_before_s = self._clock() + self._pause_s
-        self._pause_s = min(PAUSE_MOST_S, self._pause_s * 2)
+        self._pause_s = min(PAUSE_MAX_S, self._pause_s * 2)
         return self._not_before_s
 
     def _answer_queries(self, cluster: Cluster, number: int) -> None:

@@ -17,7 +17,7 @@ from weir.state.events import WorkloadEnded, WorkloadOutcome, WorkloadSubmitted
 from weir.state.reduce import reduce
 from weir.state.shapes import RequestShape
 
-RANKED_MOST = 5
+RANKED_MAX = 5
 """Nodes of a ranking: the chosen one, the runner-up, and a few more."""
 
 
@@ -66,13 +66,13 @@ def _node_rankings(allocator: Allocator, candidate: Candidate) -> Iterator[NodeR
         scores = allocator.cache.scores.of(shape, affinity)
         fitting = int((rank != INFEASIBLE).sum())
         nodes = _best_first(rank, allocator.placer.best_node(shape, affinity, open_))[:fitting]
-        rows = [_score_row(allocator, shape, scores, node) for node in nodes[:RANKED_MOST]]
+        rows = [_score_row(allocator, shape, scores, node) for node in nodes[:RANKED_MAX]]
         yield NodeRankingRow(group=candidate.job.spec.groups[group].name, fitting=fitting, nodes=rows)
 
 
 def _best_first(rank: Ints, chosen: int) -> list[int]:
     """Return the best nodes; among equal ones the chosen node is the first."""
-    ordered: list[int] = np.argsort(rank, kind="stable")[: RANKED_MOST + 1].tolist()
+    ordered: list[int] = np.argsort(rank, kind="stable")[: RANKED_MAX + 1].tolist()
     return [chosen, *(node for node in ordered if node != chosen)]
 
 

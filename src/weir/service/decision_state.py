@@ -11,7 +11,7 @@ from weir.state.branch import branch
 from weir.state.cluster import Cluster
 from weir.state.person_admission import Person
 
-ANSWER_S_MOST = 30.0
+ANSWER_S_MAX = 30.0
 """Time that the control thread may take for one answer."""
 Found = TypeVar("Found")
 
@@ -58,7 +58,7 @@ def reader_of(thread: ControlThread) -> StateReader:
 
         future = thread.query(look)
         try:
-            return future.result(ANSWER_S_MOST)
+            return future.result(ANSWER_S_MAX)
         except TimeoutError:
             future.cancel()
             raise ControlUnavailable("The control loop is too busy to answer now.") from None

@@ -16,11 +16,11 @@ from weir.service.what_if import WhatIf
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 
-ENDS_TRIED_MOST = 6
+ENDS_TRIED_MAX = 6
 """Running workloads whose end is tried, of its own project and of others each."""
 _ENDING_TYPES = frozenset({WorkloadType.TRAIN})
 """Types that end by themselves."""
-_ENDING_SOON_MOST = 256
+_ENDING_SOON_MAX = 256
 """Number of expected ends of running workloads that are tried, in their order."""
 _READ_AT_ONCE = 2000
 """Number of running workloads that are read at once; decisions may come in between."""
@@ -45,7 +45,7 @@ def after_expected_ends(trials: WhatIf) -> Iterator[Suggestion]:
         return [end for other in jobs if (end := _end_of(cluster, other, now_s)) is not None]
 
     ends = chain.from_iterable(_of_running(trials, expected))
-    ending = nsmallest(_ENDING_SOON_MOST, ends, key=lambda end: (end.latest_s, end.name))
+    ending = nsmallest(_ENDING_SOON_MAX, ends, key=lambda end: (end.latest_s, end.name))
     low, high = 1, len(ending)
     suffices = False
     while low <= high:
@@ -126,9 +126,9 @@ def _near_in_size(trials: WhatIf, is_other: bool) -> list[tuple[str, str]]:
 
     near: list[tuple[int, str, str]] = []
     for part in _of_running(trials, by_size, lambda project: (project != trials.job.project) is is_other):
-        near = nsmallest(ENDS_TRIED_MOST, [*near, *part])
+        near = nsmallest(ENDS_TRIED_MAX, [*near, *part])
         equal += sum(difference == 0 for difference, _, _ in part)
-        if is_other and equal >= ENDS_TRIED_MOST:
+        if is_other and equal >= ENDS_TRIED_MAX:
             break  # later ones are no nearer in size
     project_of = {name: project for _, name, project in near}
     names = trials.read(lambda cluster: without_equals(cluster, project_of))

@@ -11,9 +11,9 @@ from weir.service.suggestion_phrases import starts, suggestion
 from weir.service.what_if import WhatIf
 from weir.state.cluster import Cluster
 
-OUTAGES_TRIED_MOST = 4
+OUTAGES_TRIED_MAX = 4
 """Beginnings of outages that are tried, the latest first: the first that lets the workload start counts."""
-LONGEST_RUN_LEAST_S = 300.0
+LONGEST_RUN_MIN_S = 300.0
 TIME_TO_FOLLOW_S = 120.0
 """Time that a person has to follow a suggestion: the run ends this long before the outage."""
 _MINUTE_S = 60
@@ -23,10 +23,10 @@ def before_outages(trials: WhatIf) -> Iterator[Suggestion]:
     """Suggest the longest maximum run time that ends before an outage begins."""
     spec, now_s = trials.job.spec, trials.now_s
     begins = trials.read(partial(_next_outages, now_s=now_s))
-    for from_s in sorted(begins, reverse=True)[:OUTAGES_TRIED_MOST]:
+    for from_s in sorted(begins, reverse=True)[:OUTAGES_TRIED_MAX]:
         minutes = int((from_s - now_s - TIME_TO_FOLLOW_S) // _MINUTE_S)
         longest_s = float(minutes * _MINUTE_S)
-        if longest_s < LONGEST_RUN_LEAST_S:
+        if longest_s < LONGEST_RUN_MIN_S:
             return
         if spec.max_runtime_s is not None and spec.max_runtime_s <= longest_s:
             continue

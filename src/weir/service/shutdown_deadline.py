@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from structlog import get_logger
 
-STOP_S_MOST = 15.0
+STOP_S_MAX = 15.0
 """From the signal to the end of the process. Jobs go on without it."""
 FAILED = 1
 _LOG = get_logger(__name__)
@@ -19,7 +19,7 @@ class ShutdownDeadline:
     def __init__(
         self,
         *,
-        within_s: float = STOP_S_MOST,
+        within_s: float = STOP_S_MAX,
         last: Callable[[], None] = lambda: None,
         end: Callable[[int], None] = os._exit,
     ) -> None:

@@ -25,10 +25,10 @@ from weir.state.events import WorkloadEnded, WorkloadOutcome, WorkloadSubmitted
 from weir.state.jobs import Pod
 from weir.state.reduce import reduce
 
-TRIALS_MOST = 60
-SECONDS_MOST = 1.5
+TRIALS_MAX = 60
+SECONDS_MAX = 1.5
 """Limit in processor time of the trials, so that a busy machine finds as much as an idle one."""
-WAIT_S_MOST = 20.0
+WAIT_S_MAX = 20.0
 """Limit of the whole answer, which is waited for while the scheduler has more urgent work."""
 Found = TypeVar("Found")
 
@@ -80,7 +80,7 @@ class WhatIf:
     job: PendingRequest = field(init=False)
     _spent_s: float = 0.0
     _tried: int = 0
-    _until_s: float = field(default_factory=lambda: monotonic() + WAIT_S_MOST)
+    _until_s: float = field(default_factory=lambda: monotonic() + WAIT_S_MAX)
 
     def __post_init__(self) -> None:
         """Read the workload.
@@ -121,7 +121,7 @@ class WhatIf:
         return self._ask(partial(self._outcome, variant=variant, gone=gone, queue=queue))
 
     def _ask(self, read: Callable[[DecisionState], Found]) -> Found:
-        if self._tried > TRIALS_MOST or self._spent_s > SECONDS_MOST or monotonic() > self._until_s:
+        if self._tried > TRIALS_MAX or self._spent_s > SECONDS_MAX or monotonic() > self._until_s:
             raise WhatIfExhausted
 
         def timed(state: DecisionState) -> Found:

@@ -18,9 +18,9 @@ from weir.simulation.job_trace import JobTrace
 from weir.simulation.metrics import Json, replay_metrics
 from weir.simulation.simulated_cluster import SimulatedCluster
 
-STEPS_AN_INSTANT_MOST = 10_000
+STEPS_AN_INSTANT_MAX = 10_000
 """Steps without progress of the clock after which a replay fails."""
-IDLE_WAKES_MOST = 1_000
+IDLE_WAKES_MAX = 1_000
 """Number of wakes that the engine may request when nothing else happens."""
 REPORT_EVERY = 512
 """Steps between two reports of progress."""
@@ -97,13 +97,13 @@ def control_steps(world: SimulatedCluster, control: Control) -> Iterator[None]:
             control.step()
             yield
             steps += 1
-            if steps > STEPS_AN_INSTANT_MOST:
+            if steps > STEPS_AN_INSTANT_MAX:
                 raise ReplayNotSettling(
                     f"the simulation doesn't settle: {steps} steps at {world.now_s} s led to further events"
                 )
         world_s, wakes_s = world.next_s(), control.wakes_s
         idle = idle + 1 if world_s is None and steps == 0 else 0
-        if world_s is None and (wakes_s is None or idle > IDLE_WAKES_MOST):
+        if world_s is None and (wakes_s is None or idle > IDLE_WAKES_MAX):
             return
         if wakes_s is not None and (world_s is None or wakes_s < world_s):
             if wakes_s <= world.now_s:

@@ -14,7 +14,7 @@ from weir.simulation.job_recorder import JobRecorder
 from weir.simulation.metrics import delays_s
 from weir.simulation.replay import ReplayResult
 
-INTERVALS_MOST = INTERVALS + INTERVALS // 8
+INTERVALS_MAX = INTERVALS + INTERVALS // 8
 """Intervals shown: the submission window, and an eighth more if work is left."""
 
 
@@ -41,8 +41,8 @@ def view(name: str, replayed: ReplayResult) -> Run:
         name=name,
         numbers=replayed.numbers,
         span=Span(0.0, recorder.width_s, _intervals(recorder)),
-        allocated={team: recorder.allocated[team].means(INTERVALS_MOST) for team in teams},
-        waiting={team: recorder.waiting[team].means(INTERVALS_MOST) for team in teams},
+        allocated={team: recorder.allocated[team].means(INTERVALS_MAX) for team in teams},
+        waiting={team: recorder.waiting[team].means(INTERVALS_MAX) for team in teams},
         delays_s=delays_s(list(recorder.lines.values())),
     )
 
@@ -51,7 +51,7 @@ def _intervals(recorder: JobRecorder) -> int:
     """Return the number of intervals to draw, within bounds."""
     ended_s = [line.ended_s for line in recorder.lines.values() if line.ended_s is not None]
     needed = ceil((max(ended_s, default=recorder.last_s) - recorder.first_s) / recorder.width_s)
-    return min(INTERVALS_MOST, max(INTERVALS, needed))
+    return min(INTERVALS_MAX, max(INTERVALS, needed))
 
 
 def _cut(run: Run, intervals: int) -> Run:

@@ -10,7 +10,7 @@ _COUNT = re.compile(r"(\d+)([km]?)", re.ASCII | re.IGNORECASE)
 _FACTOR = {"": 1, "k": 1 << 10, "m": 1 << 20}
 _NUMBERS = re.compile(r"\d{1,9}", re.ASCII)
 _ENDLESS = ("unlimited", "infinite", "-1", "0")
-DIGITS_MOST = 18
+DIGITS_MAX = 18
 """Longest number that is read."""
 
 
@@ -20,7 +20,7 @@ def whole(text: str, option: str, least: int = 1) -> int:
     Raises:
         SlurmError: it is none, or smaller than `least`.
     """
-    if not text.isascii() or not text.isdigit() or len(text) > DIGITS_MOST or int(text) < least:
+    if not text.isascii() or not text.isdigit() or len(text) > DIGITS_MAX or int(text) < least:
         raise SlurmError(f"--{option}={text}: write a whole number from {least}, such as --{option}=4")
     return int(text)
 
@@ -32,7 +32,7 @@ def memory_mib(text: str, option: str) -> int:
         SlurmError: it is no memory.
     """
     match = _MEMORY.fullmatch(text)
-    if match is None or len(match[1]) > DIGITS_MOST:
+    if match is None or len(match[1]) > DIGITS_MAX:
         raise SlurmError(f"--{option}={text}: write a whole number with K, M, G or T, such as --{option}=16G")
     kib = int(match[1]) * _KIB_OF[match[2].lower()]
     return -(-kib // 1024)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from weir.slurm.errors import SlurmError
 
-HOSTS_MOST = 65_536
+HOSTS_MAX = 65_536
 _PART = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
 _GROUP = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
@@ -23,8 +23,8 @@ def expand_hosts(text: str) -> list[str]:
         raise _wrong(text)
     for part in _PART.findall(text):
         names += _expanded(part, text)
-        if len(names) > HOSTS_MOST:
-            raise SlurmError(f"the list has more than {HOSTS_MOST} hosts: write several lists")
+        if len(names) > HOSTS_MAX:
+            raise SlurmError(f"the list has more than {HOSTS_MAX} hosts: write several lists")
     return names
 
 
@@ -33,8 +33,8 @@ def _expanded(part: str, whole: str) -> list[str]:
     names = [literal]
     for ranges, text in zip(rest[::2], rest[1::2], strict=True):
         numbers = _numbers(ranges, whole)
-        if len(numbers) * len(names) > HOSTS_MOST:
-            raise SlurmError(f"the list has more than {HOSTS_MOST} hosts: write several lists")
+        if len(numbers) * len(names) > HOSTS_MAX:
+            raise SlurmError(f"the list has more than {HOSTS_MAX} hosts: write several lists")
         names = [f"{name}{number}{text}" for name in names for number in numbers]
     return names
 
@@ -47,11 +47,11 @@ def _numbers(ranges: str, whole: str) -> list[str]:
         if bounds is None:
             raise _wrong(whole)
         first, last = bounds[1], bounds[2] or bounds[1]
-        if int(last) < int(first) or int(last) - int(first) > HOSTS_MOST:
+        if int(last) < int(first) or int(last) - int(first) > HOSTS_MAX:
             raise _wrong(whole)
         numbers += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
-        if len(numbers) > HOSTS_MOST:
-            raise SlurmError(f"the list has more than {HOSTS_MOST} hosts: write several lists")
+        if len(numbers) > HOSTS_MAX:
+            raise SlurmError(f"the list has more than {HOSTS_MAX} hosts: write several lists")
     return numbers
 
 

@@ -8,7 +8,7 @@ from weir.slurm.errors import SlurmError
 
 LEAD_S = 60
 _WRITTEN = re.compile(r"(?:([RB]{1,2}):)?([A-Za-z]+\d?|\d{1,2})(?:@(\d{1,5}))?", re.ASCII | re.IGNORECASE)
-_LEAD_MOST_S = 65_535
+_LEAD_MAX_S = 65_535
 _KNOWN = ("HUP", "INT", "QUIT", "ABRT", "KILL", "ALRM", "TERM", "USR1", "USR2", "CHLD", "CONT", "STOP")
 _ALSO_KNOWN = ("TSTP", "TTIN", "TTOU", "URG", "XCPU", "PIPE")
 
@@ -29,7 +29,7 @@ def read_signal(text: str) -> NoticeSignal:
     """
     match = _WRITTEN.fullmatch(text)
     number = None if match is None else _number(match[2])
-    if match is None or number is None or int(match[3] or 0) > _LEAD_MOST_S:
+    if match is None or number is None or int(match[3] or 0) > _LEAD_MAX_S:
         raise SlurmError(f"--signal={text}: write a signal and seconds, such as --signal=B:USR1@120")
     flags = (match[1] or "").upper()
     return NoticeSignal(number, int(match[3] or LEAD_S), "B" in flags)

@@ -3,7 +3,7 @@
 import os
 
 _BLOCK = 1 << 16
-_LINE_MOST = 1 << 16
+_LINE_MAX = 1 << 16
 
 
 class LinePrefixer:
@@ -22,7 +22,7 @@ class LinePrefixer:
             return not last
         lines = (self._rest + block).split(b"\n")
         self._rest = lines.pop()
-        if len(self._rest) > _LINE_MOST:
+        if len(self._rest) > _LINE_MAX:
             lines.append(self._rest)
             self._rest = b""
         self._write(b"".join(self._prefix + line + b"\n" for line in lines))

@@ -19,7 +19,7 @@ from weir.state.runtime_history import RuntimeHistory
 from weir.state.shapes import GPU_ROW, RowIndex, ShapeTable, model_row_name
 from weir.state.usage_history import UsageHistory
 
-LOG_MOST = 1 << 16
+LOG_MAX = 1 << 16
 """Changes of nodes that the log keeps for its readers."""
 
 
@@ -74,7 +74,7 @@ class Cluster:
 
     def changed(self, node: int) -> None:
         """Log a change of a node's capacity."""
-        if len(self.log) >= LOG_MOST:
+        if len(self.log) >= LOG_MAX:
             self.log.clear()
             self.log_epoch += 1
         self.log.append(node)

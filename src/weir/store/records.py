@@ -203,14 +203,14 @@ class WorkloadUsageSample:
 
 @dataclass(frozen=True, slots=True)
 class DeviceUsageSample:
-    """Usage of one device; `memory_most` is its highest memory usage."""
+    """Usage of one device; `memory_max` is its highest memory usage."""
 
     node: str
     device: int
     allocated_gpu_s: float = 0.0
     seen_gpu_s: float = 0.0
     used_gpu_s: float = 0.0
-    memory_most: int = 0
+    memory_max: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -316,7 +316,7 @@ device_uses = Table(
     Column("span_s", Integer, primary_key=True),
     Column("at_s", NUMBER, primary_key=True),
     *_sums(),
-    Column("memory_most", NUMBER, nullable=False),
+    Column("memory_max", NUMBER, nullable=False),
     sqlite_with_rowid=False,
 )
 Index("device_uses_at", device_uses.c.span_s, device_uses.c.at_s)

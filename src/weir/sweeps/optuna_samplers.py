@@ -22,7 +22,7 @@ from weir.sweeps.past_trials import PastTrial, SamplerUnavailable, Suggested
 
 BEST_MAX, LATEST_MAX = 75, 175
 """Trials that a sampler learns from: the best at the highest rungs, and the latest of the others."""
-POINTS_LEAST = 4
+POINTS_MIN = 4
 """Trials at a rung, for each parameter, from which on their values are learned from."""
 _PACKAGES = {"gp": ("torch",), "cmaes": ("cmaes",)}
 _WORST = 1e300
@@ -110,7 +110,7 @@ def _study_of(
     step: int | None = None
     if sampler != "tpe":
         steps = Counter(step for trial in past for step in trial.results)
-        enough = [step for step, count in steps.items() if count >= POINTS_LEAST * dimensions]
+        enough = [step for step, count in steps.items() if count >= POINTS_MIN * dimensions]
         step = min(steps, default=None) if sampler == "cmaes" or not enough else max(enough)
     for trial in past:
         results = trial.results

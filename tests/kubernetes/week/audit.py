@@ -19,7 +19,7 @@ from tools.controlplane.api import Object
 
 RACE_S = 10.0
 """Time in which Weir may not have heard of a binding by others, or of a change of a pod's controller."""
-STORY_MOST = 20_000
+STORY_MAX = 20_000
 
 
 class Audit:
@@ -41,7 +41,7 @@ class Audit:
         self._devices: dict[
             tuple[str, str, str], str
         ] = {}  # the claim that has a device of a slice, by its uid
-        self._story: deque[str] = deque(maxlen=STORY_MOST)
+        self._story: deque[str] = deque(maxlen=STORY_MAX)
 
     def story_of(self, *words: str, last: int = 40) -> str:
         """Return what happened to things whose lines have one of these words."""

@@ -25,7 +25,7 @@ CLAIMED, CLAIMED_GPUS = ("claims-0", "claims-1"), 4
 FREE = "free"
 """A namespace without a project: its pods are another scheduler's."""
 STATIC_CLASS = "static"
-WAITING_MOST, PODS_MOST = 24, 90
+WAITING_MAX, PODS_MAX = 24, 90
 WEIR = "/apis/weir.dev/v1alpha1"
 TEAMS = {
     "blue": ("research", 16, ("blue-a", "blue-b")),
@@ -128,7 +128,7 @@ class Environment:
     def is_full(self) -> bool:
         """Return True if enough waits already, so that a long run has no more objects than a short one."""
         waiting = sum(pod.waits for pod in self.snapshot.pods)
-        return waiting > WAITING_MOST or len(self.snapshot.pods) > PODS_MOST
+        return waiting > WAITING_MAX or len(self.snapshot.pods) > PODS_MAX
 
     def objects(self, resource: str, prefix: str = "") -> list[Object]:
         """Return the objects of a resource in open namespaces that aren't being deleted."""

@@ -11,7 +11,7 @@ from tests.kubernetes.week.snapshot import NodeView
 
 SHARING = "weir.dev/gpu-sharing"
 HOST = "kubernetes.io/hostname"
-STEPS_MOST = 4000
+STEPS_MAX = 4000
 _EFFECTS = ("NoSchedule", "NoExecute")
 
 
@@ -47,7 +47,7 @@ def matches(pod: PodView, node: NodeView) -> bool:
 def fits(pod: PodView, node: NodeView) -> bool:
     """Return True if the node can take the pod beside those on it."""
     there = node.pods
-    if not matches(pod, node) or len(there) >= node.pods_most:
+    if not matches(pod, node) or len(there) >= node.pods_max:
         return False
     if sum(each.cpu_m for each in there) + pod.cpu_m > node.cpu_m:
         return False
@@ -68,7 +68,7 @@ def place(pods: Sequence[PodView], nodes: Mapping[str, NodeView]) -> dict[str, s
     """Return nodes by the names of pods if all fit together; None if no way was found within the limit of steps."""
     waiting = sorted(pods, key=lambda pod: (-pod.gpus, -pod.cpu_m, pod.name))
     found: dict[str, str] = {}
-    steps = [STEPS_MOST]
+    steps = [STEPS_MAX]
 
     def place_rest(at: int) -> bool:
         if at == len(waiting):

@@ -11,8 +11,8 @@ from tests.kubernetes.week.oracle import Waiting
 from tests.kubernetes.week.quota import asks, may_be_evicted, quota
 from tests.kubernetes.week.snapshot import Gang, Snapshot, total_milli
 
-VICTIMS_MOST = 2
-CANDIDATES_MOST = 12
+VICTIMS_MAX = 2
+CANDIDATES_MAX = 12
 
 
 def waiting_owner(waiting: Waiting) -> str:
@@ -21,8 +21,8 @@ def waiting_owner(waiting: Waiting) -> str:
         return ""
     if any(pod.deleting for pod in waiting.gang.pods) or waiting.fits_now() is not None:
         return ""
-    candidates = list(_victims(waiting))[:CANDIDATES_MOST]
-    for count in range(1, VICTIMS_MOST + 1):
+    candidates = list(_victims(waiting))[:CANDIDATES_MAX]
+    for count in range(1, VICTIMS_MAX + 1):
         for victims in combinations(candidates, count):
             if _stay_over(waiting, victims) and _fits_without(waiting, victims):
                 names = ", ".join(f"{each.full_name} ({each.milli // 1000} GPUs)" for each in victims)

@@ -54,7 +54,7 @@ class Pace:
     step_s: float = 0.8
     patience_s: float = 30.0
     settle_s: float = 300.0
-    failures_most: int = 40
+    max_failures: int = 40
 
 
 @dataclass(slots=True)
@@ -300,7 +300,7 @@ class Week:
         return "; ".join(found)
 
     def _may_go_on(self) -> bool:
-        return len(self.report.failures) < self._pace.failures_most
+        return len(self.report.failures) < self._pace.max_failures
 
     def _fail(self, violation: Violation) -> None:
         if violation.key in self._told:

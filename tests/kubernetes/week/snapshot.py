@@ -213,7 +213,7 @@ class NodeView:
     gpus: int
     cpu_m: int
     memory: int
-    pods_most: int
+    pods_max: int
     mib: int  # of each device
     claimable: int = 0  # devices of its slices
     pods: list[PodView] = field(default_factory=list)
@@ -230,7 +230,7 @@ class NodeView:
             gpus=int(has.get(GPU, 0)),
             cpu_m=milli(has.get("cpu", "0")),
             memory=size(has.get("memory", "0")),
-            pods_most=int(has.get("pods", 0)),
+            pods_max=int(has.get("pods", 0)),
             mib=int(labels.get("nvidia.com/gpu.memory", 0)),
         )
 
@@ -243,7 +243,7 @@ class NodeView:
             gpus=self.gpus,
             cpu_m=self.cpu_m,
             memory=self.memory,
-            pods_most=self.pods_most,
+            pods_max=self.pods_max,
             mib=self.mib,
             claimable=self.claimable,
             pods=list(self.pods),

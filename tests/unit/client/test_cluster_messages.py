@@ -31,7 +31,7 @@ class ApiServer:
         self.status = 200
         self.message = "No."
         self.asked: list[tuple[str, str, dict[str, Any]]] = []
-        self.answered_most = math.inf
+        self.answered_max = math.inf
         self._more = threading.Condition()
         here = self
 
@@ -42,7 +42,7 @@ class ApiServer:
                     here.asked.append((self.path, self.headers["Authorization"], body))
                     here._more.notify_all()
                     number = len(here.asked)
-                    here._more.wait_for(lambda: number <= here.answered_most, 120)
+                    here._more.wait_for(lambda: number <= here.answered_max, 120)
                 text = json.dumps({"message": here.message}).encode()
                 self.send_response(here.status)
                 self.send_header("Content-Length", str(len(text)))
@@ -75,7 +75,7 @@ class ApiServer:
     def answer_all(self) -> None:
         """Answer the requests that wait for it, and later ones."""
         with self._more:
-            self.answered_most = math.inf
+            self.answered_max = math.inf
             self._more.notify_all()
 
     def close(self) -> None:
@@ -131,7 +131,7 @@ def test_pod_that_weir_does_not_know_yet_hears_of_it_only_if_that_lasts(
     server: ApiServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     server.status, server.message = 404, "Weir doesn't schedule the pod train-0."
-    server.answered_most = 2
+    server.answered_max = 2
     messages = ClusterMessages(server.variables, str(tmp_path))
     messages.report(1, {})
     server.wait(lambda: len(server.asked) == 3)

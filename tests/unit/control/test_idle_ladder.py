@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from weir.control.idle_ladder import UNMEASURED_S_MOST, idle_rules
+from weir.control.idle_ladder import UNMEASURED_S_MAX, idle_rules
 from weir.control.port import (
     ActivitySampled,
     EndWorkload,
@@ -31,7 +31,7 @@ from weir.state.events import Placement, PodKey, WorkloadChanged, WorkloadSubmit
 from .harness import Scene, gang
 
 STOPS = LifecyclePolicy(
-    idle_limit=DurationByType(train=1200.0), idle_warning=DurationByType(train=240.0), idle_extend_most=7200.0
+    idle_limit=DurationByType(train=1200.0), idle_warning=DurationByType(train=240.0), max_idle_extend=7200.0
 )
 LADDER = LifecyclePolicy(
     idle_notice=DurationByType(train=120.0),
@@ -150,7 +150,7 @@ def test_gap_and_jump_of_the_clock_are_no_idle_time() -> None:
     scene = Scene(gang(pods=1), rules=STOPS)
     scene.starts("job")
     goes_on(scene, 360.0)
-    for jump_s in (UNMEASURED_S_MOST + 1, 3600.0, 86400.0):
+    for jump_s in (UNMEASURED_S_MAX + 1, 3600.0, 86400.0):
         now_s = scene.now_s + jump_s
         assert scene.step(ActivitySampled("job", Activity.PARKED, now_s), at_s=now_s) == []
     late = ActivitySampled("job", Activity.PARKED, 100.0)

@@ -77,7 +77,7 @@ def test_failed_pod_stops_the_others_and_the_gang_starts_again_after_a_pause() -
 
 def test_pauses_double_until_it_has_failed_too_often() -> None:
     """No workload fails for ever."""
-    scene = Scene(gang(pods=1), rules=LifecyclePolicy(failures_most=2, pause_first=10.0))
+    scene = Scene(gang(pods=1), rules=LifecyclePolicy(max_failures=2, pause_first=10.0))
     pauses = []
     for _ in range(2):
         starts = scene.starts("job")
@@ -94,7 +94,7 @@ def test_pauses_double_until_it_has_failed_too_often() -> None:
 
 def test_saved_state_forgives_earlier_failures() -> None:
     """A checkpoint between two failures resets their count."""
-    scene = Scene(gang(pods=1), rules=LifecyclePolicy(failures_most=1))
+    scene = Scene(gang(pods=1), rules=LifecyclePolicy(max_failures=1))
     for at_s in (100.0, 1000.0, 2000.0):
         scene.step(at_s=at_s)
         starts = scene.starts("job")
@@ -278,7 +278,7 @@ def test_a_pause_that_another_clock_wrote_down_is_no_longer_than_the_rules_allow
     scene.step(at_s=30.0)
     wakes_s = scene.control.wakes_s
     assert wakes_s is not None
-    assert wakes_s <= 30.0 + scene.control.policy.life.pause_most
+    assert wakes_s <= 30.0 + scene.control.policy.life.max_pause
 
 
 def test_stops_are_ordered_before_the_capacity_they_free_is_reserved_and_starts_come_last() -> None:
@@ -306,7 +306,7 @@ def test_hold_releases_its_nomination() -> None:
 
 
 def test_what_would_end_the_same_way_is_not_tried_again() -> None:
-    scene = Scene(gang(), rules=LifecyclePolicy(failures_most=5))
+    scene = Scene(gang(), rules=LifecyclePolicy(max_failures=5))
     first, second = scene.starts("job", 2).items()
     answer = "It ended with exit code 127."
     scene.step(PodExited(*first, PodExit.FAILED, 3.0, answer, code=127, final=True), at_s=3.0)

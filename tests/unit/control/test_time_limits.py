@@ -83,7 +83,7 @@ def test_rule_that_is_lifted_ends_nothing() -> None:
 
 def test_grace_is_the_workloads_own_up_to_the_most() -> None:
     """Else its project's, else the policy's."""
-    rules = LifecyclePolicy(stop_grace=30.0, stop_grace_most=100.0, max_runtime=DurationByType(train=10.0))
+    rules = LifecyclePolicy(stop_grace=30.0, max_stop_grace=100.0, max_runtime=DurationByType(train=10.0))
     project = QueuesSet((Queue("team", times=QueueTimeLimits(stop_grace_s=7.0)),))
     for grace_s, queues, expected_s in (
         (None, (), 30.0),

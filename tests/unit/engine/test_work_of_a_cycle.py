@@ -40,7 +40,7 @@ def borrowed(nodes: int, gpus: int) -> Running:
 
 
 def test_a_burst_of_reclaims_is_spread_over_cycles_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preemption, "PODS_AT_ONCE_MOST", 1000)
+    monkeypatch.setattr(preemption, "PODS_AT_ONCE_MAX", 1000)
     running = borrowed(10, 4)
     for at in range(40):
         running.tell(WorkloadSubmitted(single(f"late-{at}", "owner"), 600.0))
@@ -56,7 +56,7 @@ def test_a_burst_of_reclaims_is_spread_over_cycles_at_the_same_time(monkeypatch:
 
 
 def test_one_preemption_alone_is_never_cut_in_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preemption, "PODS_AT_ONCE_MOST", 1)
+    monkeypatch.setattr(preemption, "PODS_AT_ONCE_MAX", 1)
     running = borrowed(10, 4)
     gang = PodGroup("0", Request(devices=4), 10, 10)
     running.tell(WorkloadSubmitted(Workload("all", "owner", (gang,), 10, 600.0), 600.0))

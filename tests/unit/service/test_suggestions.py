@@ -107,7 +107,7 @@ def test_what_there_is_no_time_for_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     whole = suggestions(lambda read: read(state), "waits", SuggestionOptions(PRIORITY_MAX))
     assert (len(whole.found), whole.untried) == (2, ())
     assert whole.found[0].change == {"gpus": 2}
-    monkeypatch.setattr(what_if, "TRIALS_MOST", 2)  # enough to find fewer devices, and for nothing more
+    monkeypatch.setattr(what_if, "TRIALS_MAX", 2)  # enough to find fewer devices, and for nothing more
     part = suggestions(lambda read: read(state), "waits", SuggestionOptions(PRIORITY_MAX))
     assert part.found == whole.found[:1]
     assert part.untried[-1] == "the end of one running workload"

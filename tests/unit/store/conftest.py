@@ -17,7 +17,7 @@ from .fixtures import opened
 @pytest.fixture(autouse=True)
 def _waits_for_recorded_events(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let readers wait as long as a busy machine needs to store what was recorded before."""
-    monkeypatch.setattr(events, "AWAITED_S_MOST", 120.0)
+    monkeypatch.setattr(events, "AWAITED_S_MAX", 120.0)
 
 
 @pytest.fixture

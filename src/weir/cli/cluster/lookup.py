@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weir.kubernetes.crd.objects import OwnerFields, OwnerObject
 
 JOBS = "batch/v1"
-_LISTED_MOST = 8
+_LISTED_MAX = 8
 _LIST_ALL = "`weir list -A` shows which there are"
 
 
@@ -84,7 +84,7 @@ class Lookup:
         if len(candidates) == 1:
             return candidates[0]
         if candidates:
-            names = ", ".join(candidate.key for candidate in candidates[:_LISTED_MOST])
+            names = ", ".join(candidate.key for candidate in candidates[:_LISTED_MAX])
             raise refused(409, f"There are several workloads {name}: write one of {names}.")
         for place in [namespace] if namespace else await self._own_namespaces():
             queued = await self._just_queued(place, bare)

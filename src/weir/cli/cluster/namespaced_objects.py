@@ -11,7 +11,7 @@ from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.translate.annotations import PREFIX
 
-_LISTED_MOST = 8
+_LISTED_MAX = 8
 
 
 class _HasMetadata(Protocol):
@@ -79,7 +79,7 @@ class NamespacedObjects(Generic[Kind]):
             return candidates[0]
         if not candidates:
             raise self._none(name)
-        names = ", ".join(candidate.metadata.key for candidate in candidates[:_LISTED_MOST])
+        names = ", ".join(candidate.metadata.key for candidate in candidates[:_LISTED_MAX])
         raise refused(409, f"There are several {self._noun}s {name}: write one of {names}.")
 
     def _none(self, name: str) -> Exception:

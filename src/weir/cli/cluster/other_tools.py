@@ -11,12 +11,12 @@ _ACCESS = "RBAC grants the rights of a cluster"
 def instead_of(parts: Sequence[str]) -> str:
     """Return the tool that does this on a cluster; `parts` are those of the request's path."""
     match parts:
-        case ["workloads", name, what, *_]:
-            return _of_workload(name, what)
+        case ["workloads", name, action, *_]:
+            return _of_workload(name, action)
         case ["projects" | "departments", name, *rest]:
             return _of_queue(name, rest)
-        case ["nodes", name, what, *rest]:
-            return _of_node(name, what, rest)
+        case ["nodes", name, action, *rest]:
+            return _of_node(name, action, rest)
         case ["notifications", "desktop", *_]:
             return NO_DESKTOP
         case ["sweeps", name, *_]:

@@ -22,7 +22,7 @@ from weir.kubernetes.api.object_numbers import at_s
 from weir.kubernetes.translate.annotations import PREFIX
 
 ALL_PODS = "all"
-LINE_MOST = 1 << 16
+LINE_MAX = 1 << 16
 """Length from which a line is printed in parts."""
 _NUMBER = re.compile("[0-9]{1,9}")
 _NAMED_MAX = 8
@@ -317,7 +317,7 @@ async def lines_of(pieces: ByteStream) -> ByteStream:
             *lines, rest = (rest + piece).split(b"\n")
             for line in lines:
                 yield line + b"\n"
-            if len(rest) > LINE_MOST:
+            if len(rest) > LINE_MAX:
                 yield rest
                 rest = b""
     if rest:

@@ -10,7 +10,7 @@ from weir.cli.output.formatting import counted, number
 from weir.cli.output.terminal import Screen, Tone, cells, plain, shortened, wrapped
 
 _COLOURS = {"vision": "36", "speech": "35", "search": "33"}
-_WIDTH_UNKNOWN, _WIDTH_MOST = 110, 132
+_WIDTH_UNKNOWN, _WIDTH_MAX = 110, 132
 _NAME_WIDTH = 9
 _TAIL_WIDTH = 21
 """Width of the text behind the bar: steps, and the loss or the state of a job that isn't learning."""
@@ -63,7 +63,7 @@ class DemoFrame:
 
 def lines(picture: DemoFrame, display: Screen) -> list[str]:
     """Return the lines of the screen."""
-    width = min(_WIDTH_MOST, display.width or _WIDTH_UNKNOWN)
+    width = min(_WIDTH_MAX, display.width or _WIDTH_UNKNOWN)
     return [
         _head(picture, display, width),
         "",

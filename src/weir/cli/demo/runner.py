@@ -85,7 +85,7 @@ class DemoRunner:
             **part.more,
         )
 
-    def until(self, comes: Callable[[Observations], bool], what: str) -> None:
+    def until(self, comes: Callable[[Observations], bool], outcome: str) -> None:
         """Observe until a condition holds.
 
         Raises:
@@ -99,7 +99,9 @@ class DemoRunner:
             if (progress := self._progress()) != reached:
                 reached, since_s = progress, time.monotonic()
             if time.monotonic() > since_s + COME_S_MAX:
-                raise DemoFailed(f"Expected, but not seen: {what}. Nothing happened for {COME_S_MAX:.0f} s.")
+                raise DemoFailed(
+                    f"Expected, but not seen: {outcome}. Nothing happened for {COME_S_MAX:.0f} s."
+                )
 
     def _progress(self) -> tuple[int, int, tuple[int | None, ...]]:
         """Return the values that change while the tour goes on: events, undisturbed runs, steps of jobs."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cyclopts import App
 
 _PATIENCE_S = 0.4
-_NAMES_MOST = 200
+_NAMES_MAX = 200
 _VALUES_OF = {
     "--project": "projects",
     "-p": "projects",
@@ -51,8 +51,8 @@ _NAMES_AFTER = {
 _ONCE = ("projects", "departments", "sweeps", "schedules", "nodes")
 """Kinds of which a command takes one name."""
 _QUERIES: dict[str, tuple[str, dict[str, str]]] = {
-    "workloads": ("workloads", {"limit": str(_NAMES_MOST)}),
-    "ended": ("workloads", {"limit": str(_NAMES_MOST), "all": "true"}),
+    "workloads": ("workloads", {"limit": str(_NAMES_MAX)}),
+    "ended": ("workloads", {"limit": str(_NAMES_MAX), "all": "true"}),
     "projects": ("projects", {}),
     "departments": ("departments", {}),
     "templates": ("projects/{project}/templates", {}),

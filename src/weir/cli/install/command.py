@@ -26,7 +26,7 @@ from weir.cli.output.terminal import plain
 from weir.client.errors import PoolError
 
 _EVERYONES_PATH = "/usr/local/bin:/usr/bin:/bin"
-_UID_MOST = 4_294_967_294
+_UID_MAX = 4_294_967_294
 DryRunOption = Annotated[bool, Parameter(negative=(), help="Print what would be done, and do nothing.")]
 
 
@@ -35,7 +35,7 @@ def install(
     user: str | None = None,
     home: Path | None = None,
     allow_group: str | None = None,
-    uid_min: Annotated[int | None, whole_number(1, _UID_MOST)] = None,
+    uid_min: Annotated[int | None, whole_number(1, _UID_MAX)] = None,
     new_privileges: bool | None = None,
     dry_run: DryRunOption = False,
 ) -> int:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from cyclopts import Token
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,100}", re.ASCII)
-_SHOWN_MOST = 40
+_SHOWN_MAX = 40
 
 
 def whole_number(least: int | None = None, most: int | None = None) -> Parameter:
@@ -42,7 +42,7 @@ class _WholeNumber:
 
     def _read(self, text: str) -> int:
         if not _WHOLE.fullmatch(text):
-            shown = text if len(text) <= _SHOWN_MOST else f"{text[:_SHOWN_MOST]}..."
+            shown = text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}..."
             raise ValueError(f"{shown!r} is no whole number; write {self._allowed()}")
         number = int(text)
         if self.least is not None and number < self.least:

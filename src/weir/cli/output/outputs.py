@@ -50,18 +50,18 @@ Row = TypeVar("Row", bound="BaseModel")
 
 
 def show(
-    rows: Sequence[Row], columns: Sequence[Column[Row]], output: Output, *, none: str, more: str = ""
+    rows: Sequence[Row], columns: Sequence[Column[Row]], output: Output, *, none: str, note: str = ""
 ) -> None:
-    """Print rows. A table without rows prints `none`; `more` is a note below a table."""
+    """Print rows. A table without rows prints `none`; `note` stands below a table."""
     if output in ("json", "yaml"):
         print_plain([row.model_dump(mode="json") for row in rows], output)
     elif not rows:
         print(none, file=sys.stderr)
     else:
         print("\n".join(table(rows, columns, screen(), wide=output == "wide")))
-        if more:
+        if note:
             sys.stdout.flush()
-            print(more, file=sys.stderr)
+            print(note, file=sys.stderr)
 
 
 def show_one(row: "BaseModel", output: str, lines: Callable[[Screen], Sequence[str]]) -> None:

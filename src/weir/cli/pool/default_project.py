@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from weir.api.answers import QueueRow
     from weir.client.api import Pool
 
-_FORBIDDEN, _NAMED_MOST = 403, 8
+_FORBIDDEN, _NAMED_MAX = 403, 8
 
 
 def default_project(pool: "Pool", project: str | None, *, is_shown: bool = False) -> str:
@@ -47,8 +47,8 @@ def usable_projects(pool: "Pool") -> list[str]:
 
 def project_words(names: Sequence[str]) -> str:
     """Return the names of projects for a sentence."""
-    others = f" and {len(names) - _NAMED_MOST:,} more" if len(names) > _NAMED_MOST else ""
-    return f"{', '.join(names[:_NAMED_MOST])}{others}"
+    others = f" and {len(names) - _NAMED_MAX:,} more" if len(names) > _NAMED_MAX else ""
+    return f"{', '.join(names[:_NAMED_MAX])}{others}"
 
 
 def _missing(pool: "Pool", names: Sequence[str]) -> str:

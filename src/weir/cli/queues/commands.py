@@ -176,7 +176,7 @@ def _list(
         rows = look(pool)
     warnings = dict.fromkeys(warning for row in rows for warning in row.warnings)
     none = f"There is no {kind} yet: `weir {kind} create NAME --gpus 4` makes one."
-    show(rows, columns, output, none=none, more="\n".join(warnings))
+    show(rows, columns, output, none=none, note="\n".join(warnings))
     return 0
 
 

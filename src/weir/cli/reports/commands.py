@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 app = App(name="report", help="Report usage by project, person, type or node.")
 
 Report = TypeVar("Report", bound="UsageReport | HistoryReport")
-_IDLE_MOST = 10
+_IDLE_MAX = 10
 """Idle workloads that a report names."""
 By = Literal["project", "department", "user", "type", "node", "gpu_model"]
 
@@ -133,9 +133,9 @@ def _idle_now(pool: "Pool", project: str | None) -> list[str]:
     lines = [
         f"  {row.name} of {row.user or 'a person'} in {row.project}: {short_reason(row)}, "
         f"{resource(GPU, row.devices)}"
-        for row in idle[:_IDLE_MOST]
+        for row in idle[:_IDLE_MAX]
     ]
-    remainder = [f"  and {len(idle) - _IDLE_MOST:,} more"] if len(idle) > _IDLE_MOST else []
+    remainder = [f"  and {len(idle) - _IDLE_MAX:,} more"] if len(idle) > _IDLE_MAX else []
     gpus = resource(GPU, sum(row.devices for row in idle))
     return ["", f"Idle now, with {gpus}:", *lines, *remainder]
 

@@ -10,7 +10,7 @@ from weir.cli.options.mistakes import WrongOption
 from weir.cli.options.numbers import whole_number
 from weir.cli.options.option_types import Repeated
 
-_UID_MOST = 4_294_967_294
+_UID_MAX = 4_294_967_294
 
 
 def node(
@@ -19,7 +19,7 @@ def node(
     home: Path = Path("/var/lib/weir"),
     socket: Path = Path("/run/weir/weir.sock"),
     allow_group: str = "",
-    uid_min: Annotated[int, whole_number(1, _UID_MOST)] = 1000,
+    uid_min: Annotated[int, whole_number(1, _UID_MAX)] = 1000,
     new_privileges: bool = False,
     gpu_file: Repeated = (),
 ) -> int:

@@ -212,7 +212,7 @@ def server_settings(
     from weir.local.server.settings.priority_classes import read_classes
     from weir.local.server.settings.server_settings import DEFAULT_HOST, DEFAULT_PORT, ServerSettings
 
-    log_most = _bytes(pool.log_max_size)
+    log_max = _bytes(pool.log_max_size)
     checkpoints = pool.keep_checkpoints
     retention = RetentionSettings(
         _span_s("--keep-logs", pool.keep_logs),
@@ -230,9 +230,9 @@ def server_settings(
         notifications_file=state.notifications,
         database=database_url(state.database, state.database_file),
         begin_again=state.begin_again,
-        log_most=log_most,
+        log_max=log_max,
         kept=retention,
-        pids_most=pool.pids_max,
+        pids_max=pool.pids_max,
         audit_to_syslog=pool.audit_syslog,
         hides_others=pool.hide_others,
         priority_classes=read_classes(pool.priority_class),

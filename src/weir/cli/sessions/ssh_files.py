@@ -25,7 +25,7 @@ from weir.local.files.tree_removal import remove_tree
 CLIENT_KEY, HOST_KEY, KNOWN_HOSTS, SSHD_CONFIG = "client_key", "host_key", "known_hosts", "sshd_config"
 FURTHER_KEYS = "authorized_keys"
 """Keys of clients on other machines."""
-_KEYS_BYTES_MOST = 1 << 16
+_KEYS_BYTES_MAX = 1 << 16
 _AS_IS = "surrogateescape"
 _PUBLIC_KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{60,80}={0,2}", re.ASCII)
 LINKS, REMOTE_KEYS = "sessions", "remote-sessions"
@@ -315,7 +315,7 @@ def _is_file(directory: int, name: str) -> bool:
 
 def _read(directory: int, name: str) -> bytes:
     """Return the content of a small regular file of an open directory; nothing of all others."""
-    text = job_files.read_at(directory, name, _KEYS_BYTES_MOST)
+    text = job_files.read_at(directory, name, _KEYS_BYTES_MAX)
     return text if isinstance(text, bytes) else b""
 
 

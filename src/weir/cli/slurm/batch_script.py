@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from weir.cli.slurm.job_command import WRAPPED
-from weir.cli.submissions.job_script import SCRIPT_BYTES_MOST
+from weir.cli.submissions.job_script import SCRIPT_BYTES_MAX
 from weir.slurm.batch_request import BatchRequest, read_request
 from weir.slurm.directives import STANDARD_INPUT, Directives, read_directives
 from weir.slurm.errors import SlurmError
@@ -60,9 +60,9 @@ def read_batch_script(words: Sequence[str], variables: Mapping[str, str]) -> Bat
     own = {given_option.name: given_option for given_option in given if given_option.option in _OWN}
     given = [given_option for given_option in given if given_option.option not in _OWN]
     text, file, arguments = _script(given, rest)
-    if len(text.encode()) > SCRIPT_BYTES_MOST:
+    if len(text.encode()) > SCRIPT_BYTES_MAX:
         right = "put its work into a second file that it runs"
-        raise SlurmError(f"{file}: is larger than {SCRIPT_BYTES_MOST} bytes: {right}")
+        raise SlurmError(f"{file}: is larger than {SCRIPT_BYTES_MAX} bytes: {right}")
     shown = Path(file).name
     from_input = file == STANDARD_INPUT
     if from_input:
@@ -90,13 +90,13 @@ def _script(given: Sequence[GivenOption], rest: Sequence[str]) -> tuple[str, str
     if not rest:
         if sys.stdin.isatty():
             raise SlurmError("no script is named: write weir sbatch FILE")
-        return _decoded(sys.stdin.buffer.read(SCRIPT_BYTES_MOST + 1), STANDARD_INPUT), STANDARD_INPUT, ()
+        return _decoded(sys.stdin.buffer.read(SCRIPT_BYTES_MAX + 1), STANDARD_INPUT), STANDARD_INPUT, ()
     if ":" in rest:
         raise SlurmError("a colon makes a heterogeneous job, and Weir has none: submit each part by itself")
     file = Path(rest[0])
     try:
         with file.open("rb") as opened:
-            raw = opened.read(SCRIPT_BYTES_MOST + 1)
+            raw = opened.read(SCRIPT_BYTES_MAX + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SlurmError(f"{file} can't be read: {reason}") from None

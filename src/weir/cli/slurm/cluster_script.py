@@ -27,7 +27,7 @@ from weir.cli.slurm.workload_names import job_name
 from weir.cli.submissions.job_script import program_of
 from weir.model.array_indices import read_indices
 from weir.slurm.errors import SlurmError
-from weir.slurm.job_number import NUMBER_LEAST, NUMBER_MOST
+from weir.slurm.job_number import NUMBER_MAX, NUMBER_MIN
 from weir.slurm.ledger import DirectiveOutcome
 from weir.slurm.pod_script import DIRECTORY_MARK, pod_command, pod_variables
 
@@ -46,7 +46,7 @@ _COMMANDS = {
     "sstat": "write weir describe NAME elsewhere",
 }
 _OF_SHELL = frozenset(("HOME", "HOSTNAME", "LANG", "PATH", "PWD", "SHELL", "TMPDIR", "USER"))
-_LISTED_MOST = 8
+_LISTED_MAX = 8
 
 
 def map_cluster_job(script: BatchScript, names: SiteNames, models: Sequence[str]) -> MappedScript:
@@ -84,7 +84,7 @@ def bodies(script: BatchScript, job: MappedScript, project: str) -> Iterator[dic
     _check_size(job, command)
     exported = _exported(script)
     while True:
-        number = NUMBER_LEAST + secrets.randbelow(NUMBER_MOST - NUMBER_LEAST)
+        number = NUMBER_MIN + secrets.randbelow(NUMBER_MAX - NUMBER_MIN)
         yield {
             **job.fields,
             "project": project,
@@ -182,7 +182,7 @@ def _of_shell(script: BatchScript) -> list[DirectiveOutcome]:
     left = [name for name in used if name not in passed and name not in _OF_SHELL and "SLURM" not in name]
     why = "the variables of this shell stay here"
     if left:
-        named = ",".join(left[:_LISTED_MOST])
+        named = ",".join(left[:_LISTED_MAX])
         why += f", and the script names some: write --export={named} to pass them on"
     return [DirectiveOutcome("changed", "--export=ALL", why, given.where if given else "default")]
 

@@ -33,7 +33,7 @@ app = App(
     version_flags=[],
     end_of_options_delimiter="\0",  # no word equals this, so all words are passed on
 )
-_NAMES_TRIED_MOST = 8
+_NAMES_TRIED_MAX = 8
 _SUFFIX_LENGTH = 4
 _TAKEN = 409
 _OPTIONS = {
@@ -245,7 +245,7 @@ def _in_options(text: str) -> str:
 
 def _queued(pool: "Pool", bodies: Iterator[Mapping[str, Any]]) -> "tuple[WorkloadDetail, Mapping[str, Any]]":
     """Submit the first body whose name no other workload has; return the workload and the body."""
-    for tries_left in reversed(range(_NAMES_TRIED_MOST)):
+    for tries_left in reversed(range(_NAMES_TRIED_MAX)):
         body = next(bodies)
         try:
             return pool.submit(body), body

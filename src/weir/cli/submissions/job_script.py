@@ -21,7 +21,7 @@ from weir.cli.submissions.submit_options import (
 )
 
 DIRECTIVE = "#WEIR"
-SCRIPT_BYTES_MOST = 131_071
+SCRIPT_BYTES_MAX = 131_071
 """Limit of one word of a command, in bytes."""
 SHELLS = frozenset(("ash", "bash", "dash", "ksh", "sh", "zsh"))
 
@@ -46,9 +46,9 @@ def read_script(text: str, file: Path, arguments: Sequence[str]) -> dict[str, An
     if not interpreter:
         raise ScriptError(f"{file}:1: names no interpreter: write one such as #!/bin/bash")
     if program_of(interpreter) in SHELLS:
-        if len(text.encode()) > SCRIPT_BYTES_MOST:
+        if len(text.encode()) > SCRIPT_BYTES_MAX:
             right = f"write `-- {program_of(interpreter)} {file.name}` to run it by its path"
-            raise ScriptError(f"{file}: is larger than {SCRIPT_BYTES_MOST} bytes: {right}")
+            raise ScriptError(f"{file}: is larger than {SCRIPT_BYTES_MAX} bytes: {right}")
         command = [*interpreter, "-c", text, file.name, *arguments]
     else:
         command = [*interpreter, str(file.absolute()), *arguments]
@@ -65,7 +65,7 @@ def refuse_unread_directives(command: Sequence[str]) -> None:
     with suppress(OSError, ValueError):  # may be a program that the pool finds, or no text
         if (file := Path(command[0])).is_file():
             with file.open("rb") as start:
-                text = start.read(SCRIPT_BYTES_MOST).decode()
+                text = start.read(SCRIPT_BYTES_MAX).decode()
     if is_script(text) and any(_is_directive(line) for line in _head(text)):
         right = f"write `weir submit -f {file}`, with its arguments after --"
         raise ScriptError(f"{file}: has {DIRECTIVE} lines, which only --file reads: {right}")

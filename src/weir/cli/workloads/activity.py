@@ -22,7 +22,7 @@ _SIGNS = {
     "blocked": "a process waits for a disk or a file server",
     "user": "a person is at it",
 }
-_NAMED_MOST = 4
+_NAMED_MAX = 4
 IDLE_STATES = ("starved", "parked", "left")
 
 
@@ -105,6 +105,6 @@ def _quiet(row: "ActivityRow") -> str:
     """Return which GPUs are quiet while the others compute."""
     if not row.quiet:
         return ""
-    named = ", ".join(row.quiet[:_NAMED_MOST]) + (" and more" if len(row.quiet) > _NAMED_MOST else "")
+    named = ", ".join(row.quiet[:_NAMED_MAX]) + (" and more" if len(row.quiet) > _NAMED_MAX else "")
     verb = "is" if len(row.quiet) == 1 else "are"
     return f"{named} {verb} quiet while the others compute"

@@ -30,7 +30,7 @@ def list_indices(
     none = (
         f"No index of {plain(name)} has the status {' or '.join(status)}." if status else "It has no indices."
     )
-    show(rows, _COLUMNS, output, none=none, more=note)
+    show(rows, _COLUMNS, output, none=none, note=note)
     return 0
 
 

@@ -92,7 +92,7 @@ def _list(
     lines = ordered(rows, sort)
     if output in ("table", "wide"):
         lines = with_parked_together(lines)
-    show(lines, columns_of(output), output, none=options.nothing, more=note)
+    show(lines, columns_of(output), output, none=options.nothing, note=note)
     if page.trouble:
         print(f"weir: {page.trouble}", file=sys.stderr)
     if page.note:

@@ -122,8 +122,8 @@ def _head(answer: "WhyAnswer", display: Screen) -> str:
     if answer.status == "running" and answer.reason is not None:
         return f"{name} is {display.paint('running', TONES['running'])}, and some of its pods wait."
     if answer.status != "pending":
-        is_ = _IS.get(answer.status, "is")
-        return f"{name} isn't pending: it {is_} {display.paint(answer.status, TONES.get(answer.status, 'plain'))}."
+        status = display.paint(answer.status, TONES.get(answer.status, "plain"))
+        return f"{name} isn't pending: it {_IS.get(answer.status, 'is')} {status}."
     queue = f" in {answer.queues[0].name}" if answer.queues else ""
     if answer.position is None:
         return f"{name} {display.paint('waits', 'busy')}{queue}."

@@ -26,7 +26,7 @@ from weir.state.shapes import RequestShape
 Need = tuple[str, RequestShape, int]
 """A group's name, the request of one of its pods, and the number of its pods."""
 _APART = frozenset(("anti_affinity", "spread"))
-_PODS_TRIED_MOST = 1024
+_PODS_TRIED_MAX = 1024
 
 
 class BestDomain(NamedTuple):
@@ -84,7 +84,7 @@ def _infeasible_gang(allocator: Allocator, job: Job, affinity: AffinityRules) ->
         need = sum(need for _, _, need in needs)
         if best.pods < need:
             return _no_domain(asked.required, asked.name, need, best)
-    if len(needs) == 1 and needs[0][2] <= _PODS_TRIED_MOST:
+    if len(needs) == 1 and needs[0][2] <= _PODS_TRIED_MAX:
         return _apart(allocator, idle.branch(0), needs[0], affinity)
     return None
 

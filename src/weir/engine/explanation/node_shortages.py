@@ -32,7 +32,7 @@ from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 from weir.state.shapes import RequestShape
 
-_HOLDERS_NAMED_MOST = 2
+_HOLDERS_NAMED_MAX = 2
 _TOO_LITTLE = {
     GPU: "too few free GPUs",
     CPU: "too few free CPUs",
@@ -197,7 +197,7 @@ def _on_node(cluster: Cluster, capacity: Capacity, shape: RequestShape, node: in
         return f"{name} is excluded by {resource}"
     if resource.startswith(HOST_PORT_PREFIX):
         holders = {pod.job.name for pod in cluster.pods_on[node] if row in dict(pod.shape.needs)}
-        named = " and ".join(sorted(holders)[:_HOLDERS_NAMED_MOST]) or "a pod of another scheduler"
+        named = " and ".join(sorted(holders)[:_HOLDERS_NAMED_MAX]) or "a pod of another scheduler"
         return f"{port_phrase(resource)} of {name} is in use by {named}"
     if resource.startswith((ATTACHED_PREFIX, CLAIMS_PREFIX)):
         tainted = taint_phrase(resource, [cluster.nodes[node]])

@@ -13,7 +13,7 @@ from weir.state.jobs import Job
 from weir.state.quota_usage import Amounts
 from weir.state.runtime_history import RuntimeKey
 
-_DOMINANT_MOST = 1e9
+_DOMINANT_MAX = 1e9
 KeyedLine = Iterator[tuple[RuntimeKeyOrder, Candidate]]
 
 
@@ -43,7 +43,7 @@ class RuntimeOrder:
 
     def share_term(self, project: int, request: Amounts = ()) -> float:
         """Return the weighted dominant share of a project with a request."""
-        return self._share_weight * min(self.overlay.dominant(project, request)[0], _DOMINANT_MOST)
+        return self._share_weight * min(self.overlay.dominant(project, request)[0], _DOMINANT_MAX)
 
     def runtime_term(self, like: RuntimeKey, ran_s: float) -> float:
         """Return ln of the mean remaining run time of similar workloads, after `ran_s`."""

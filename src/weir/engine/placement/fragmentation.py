@@ -17,10 +17,10 @@ from weir.state.shapes import CPU_ROW, GPU_ROW, MEMORY_ROW, RequestShape
 _FEW = 8
 """Number of nodes up to which they are read one by one."""
 _MOST_FIRST = 1 << 14
-_MOST_PER_NODE = 4
+_MAX_PER_NODE = 4
 TIE_BITS = 20
 COST_BITS = 32
-_TIE_MOST = (1 << TIE_BITS) - 1
+_TIE_MAX = (1 << TIE_BITS) - 1
 _COST_MIDDLE = 1 << (COST_BITS - 1)
 _COST_STEPS = 256.0  # costs are rounded to this fraction of a thousandth of a device, if possible
 _CHUNK = 512
@@ -36,7 +36,7 @@ class NodeStateTable:
 
     def __init__(self, class_of: Ints) -> None:
         self._class_of = class_of
-        self._most = max(_MOST_FIRST, _MOST_PER_NODE * len(class_of))
+        self._most = max(_MOST_FIRST, _MAX_PER_NODE * len(class_of))
         self.generation = 0  # state numbers of an earlier generation are invalid
         self._number: dict[tuple[int, ...], int] = {}
         self._rows: list[tuple[int, ...]] = []
@@ -112,14 +112,14 @@ class NodeStateTable:
 def tie_breakers(capacity: Capacity, shape: RequestShape, nodes: Ints, spread: bool) -> Ints:
     """Return the tie-breakers between nodes of equal cost: fuller first, with `spread` emptier first."""
     free = capacity.columns.free[GPU_ROW if shape.devices else CPU_ROW, nodes]
-    tie: Ints = np.clip(free, 0, _TIE_MOST)
-    return _TIE_MOST - tie if spread else tie
+    tie: Ints = np.clip(free, 0, _TIE_MAX)
+    return _TIE_MAX - tie if spread else tie
 
 
 def tie_breaker(capacity: Capacity, shape: RequestShape, node: int) -> int:
     """Return the tie-breaker of one packed node."""
     free = capacity.columns.free.item(GPU_ROW if shape.devices else CPU_ROW, node)
-    return min(max(free, 0), _TIE_MOST)
+    return min(max(free, 0), _TIE_MAX)
 
 
 def plain_costs(capacity: Capacity, shape: RequestShape, nodes: Ints) -> Ints:

@@ -21,10 +21,10 @@ class BacktrackingSearch:
     order, so that no arrangement is tried twice.
     """
 
-    def __init__(self, placer: PodPlacer, request: PlacementRequest, steps_most: int) -> None:
+    def __init__(self, placer: PodPlacer, request: PlacementRequest, steps_max: int) -> None:
         job, pods, self._affinity, self._within = request
         self._placer = placer
-        self._steps_left = steps_most
+        self._steps_left = steps_max
         self._shapes = [job.shapes[group] for group in pods]
         open_nodes = {group: int((self._ranks(job.shapes[group]) != INFEASIBLE).sum()) for group in pods}
         turns = sorted(pods, key=lambda group: (not open_nodes[group], open_nodes[group], group))
@@ -126,7 +126,7 @@ class Placer(PodPlacer):
                 return placements
         if len(groups) < 2 and not ruled:
             return None
-        return BacktrackingSearch(self, request, self.steps_most).run()
+        return BacktrackingSearch(self, request, self.steps_max).run()
 
     def _beside(self, groups: Sequence[int], request: PlacementRequest) -> list[NodePlacement] | None:
         """Try one domain after another if the first pod would decide on the domain."""

@@ -45,14 +45,14 @@ class PodPlacer:
         cluster: Cluster,
         capacity: Capacity,
         ranking_of: ScoresOf,
-        steps_most: int,
+        steps_max: int,
         rules: PodAffinityRules,
         domain_of: Ints | None = None,
     ) -> None:
         self.cluster = cluster
         self.capacity = capacity
         self.ranking_of = ranking_of
-        self.steps_most = steps_most  # bound of a gang search
+        self.steps_max = steps_max  # bound of a gang search
         self.rules = rules
         self._domain_of = domain_of  # domain of each node, if small work should keep domains whole
 

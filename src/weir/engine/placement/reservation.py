@@ -15,7 +15,7 @@ from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Job
 from weir.state.shapes import RequestShape
 
-RESERVATIONS_MOST = 8
+RESERVATIONS_MAX = 8
 """Reservations at a time, for those that have waited longest."""
 
 
@@ -45,7 +45,7 @@ def reservations(
     taken = np.zeros(len(capacity.whole), np.bool_)
     ends = _ExpectedEnds(cluster, now_s)
     reserved = []
-    for queued in sorted(owners, key=lambda owner: owner.members[0][:2])[:RESERVATIONS_MOST]:
+    for queued in sorted(owners, key=lambda owner: owner.members[0][:2])[:RESERVATIONS_MAX]:
         job = queued.first
         kept, at_s = np.zeros_like(capacity.whole), now_s
         for shape, lack in zip(job.shapes, queued.step.lacks, strict=True):

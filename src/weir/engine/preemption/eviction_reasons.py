@@ -62,17 +62,17 @@ class EvictionReasons:
         noun, bounds = (
             ("quota", ledger.quota) if rule is EvictionRule.RECLAIM_QUOTA else ("share", self._overlay.share)
         )
-        (name, have, most), (own, own_have, own_most) = (
+        (name, have, most), (own, own_have, own_max) = (
             (ledger.queues[queue].name, ledger.allocated[queue][GPU_ROW], int(bounds[queue][GPU_ROW]))
             for queue in (other[level], path[level])
         )
         sentence = (
             f"{head}: {name} holds {written('gpu', have)} GPUs with a {noun} of {written('gpu', most)}, "
-            f"{own} {written('gpu', own_have)} with {written('gpu', own_most)}"
+            f"{own} {written('gpu', own_have)} with {written('gpu', own_max)}"
         )
         if rule is EvictionRule.RECLAIM_QUOTA and have <= most:
             sentence += ": the quotas exceed the capacity, and the higher priority comes first"
-        amounts = {"have": have, noun: most, "by_have": own_have, f"by_{noun}": own_most}
+        amounts = {"have": have, noun: most, "by_have": own_have, f"by_{noun}": own_max}
         numbers = {name: plain_amount(GPU, amount) for name, amount in amounts.items()}
         return EvictionCause(rule, by, sentence, {"queue": name, "by_queue": own, **numbers})
 

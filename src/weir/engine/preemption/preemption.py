@@ -12,9 +12,9 @@ from weir.engine.victims.move_bounds import MoveBounds
 from weir.engine.victims.preemption_context import PreemptionContext, PreemptionPlan
 from weir.model.workloads import WorkloadType
 
-REPLICAS_AT_ONCE_MOST = 64
+REPLICAS_AT_ONCE_MAX = 64
 """Replicas of a service for which one cycle frees capacity."""
-PODS_AT_ONCE_MOST = 24_000
+PODS_AT_ONCE_MAX = 24_000
 """Pods examined for the plans of one cycle; the next cycle continues with the others."""
 STOPPED_POD_COUNTS = 64
 """Cluster pods whose examination costs as much as one stopped or placed pod."""
@@ -90,7 +90,7 @@ class Preemptor:
                 yield candidate, plan
                 order.settle(self._followers(candidate))
                 self._looked_at += self._pods_looked_at(plan)
-                if self._looked_at > PODS_AT_ONCE_MOST:
+                if self._looked_at > PODS_AT_ONCE_MAX:
                     self.stopped_early = True
                     return
 
@@ -121,7 +121,7 @@ class Preemptor:
             followers.append(Candidate(served.of, served.at + 1))
         is_service = served.job.type is WorkloadType.INFERENCE
         grown = served.grown() if is_service else None
-        if grown is not None and sum(grown.placed) - sum(served.job.placed) < REPLICAS_AT_ONCE_MOST:
+        if grown is not None and sum(grown.placed) - sum(served.job.placed) < REPLICAS_AT_ONCE_MAX:
             followers.append(grown.aged(self._allocator.now_s, self._policy.aging))
         return followers
 

@@ -29,7 +29,7 @@ from weir.state.capacity_columns import Bools, Ints
 from weir.state.cluster import Cluster
 from weir.state.shapes import RequestShape
 
-_DOMAINS_MOST = 8
+_DOMAINS_MAX = 8
 """Number of domains that may be cleared, those that lack least first."""
 
 
@@ -116,7 +116,7 @@ class PreemptionAttempts:
         anywhere = asked.required is None and (
             kind is not PreemptionKind.CONSOLIDATE or context.placement.may_scatter(job, candidate.lacks)
         )
-        return placer.domains_to_clear(candidate.pods())[:_DOMAINS_MOST], anywhere
+        return placer.domains_to_clear(candidate.pods())[:_DOMAINS_MAX], anywhere
 
     def _clear_one(
         self, domains: Sequence[Bools], rules: PreemptionRules, way: PreemptionWay

@@ -12,7 +12,7 @@ MAX_BUDGETS = 16
 """Budgets in the numbers of a reason."""
 PROTECTED = "workloads that"
 """Start of the words for usage that budgets protect."""
-_NAMED_MOST = 4
+_NAMED_MAX = 4
 
 
 class Protection(StrEnum):
@@ -60,7 +60,7 @@ def amounts_phrase(resource: str, holders: Mapping[str, int]) -> str:
         f"{amount_phrase(resource, units)} {'is' if units == WHOLE_MILLI else 'are'} held by {holder}"
         if resource == GPU
         else f"{amount_phrase(resource, units)} held by {holder}"
-        for holder, units in ordered[:_NAMED_MOST]
+        for holder, units in ordered[:_NAMED_MAX]
     )
 
 
@@ -85,9 +85,9 @@ def protection_phrase(
 
 def names_phrase(names: Sequence[str], conjunction: str = "") -> str:
     """Return some of these names and the number of the others, with `conjunction` before the last name."""
-    others = len(names) - _NAMED_MOST
+    others = len(names) - _NAMED_MAX
     if others > 0:
-        return f"{', '.join(names[:_NAMED_MOST])} and {others} more"
+        return f"{', '.join(names[:_NAMED_MAX])} and {others} more"
     if conjunction and len(names) > 1:
         return f"{', '.join(names[:-1])} {conjunction} {names[-1]}"
     return ", ".join(names)

@@ -25,7 +25,7 @@ from weir.state.capacity_columns import Bools
 from weir.state.jobs import EquivalenceClass, Job, Phase, Pod
 from weir.state.shapes import GPU_ROW, RequestShape
 
-_NEW_PODS_MOST = 8
+_NEW_PODS_MAX = 8
 """Pods that may replace one."""
 
 
@@ -200,7 +200,7 @@ class RepackPlanner:
                 comes = queued.members[index][2]
                 if comes is pod.job or pod.job.name in comes.stopped_for or not self._may_come(comes):
                     continue
-                while left and len(come) < _NEW_PODS_MOST and fits_on(capacity, shape, node):
+                while left and len(come) < _NEW_PODS_MAX and fits_on(capacity, shape, node):
                     devices = self._allocator.placer.devices_for(shape, node)
                     capacity.allocate(node, shape, devices)
                     come.append(queued)

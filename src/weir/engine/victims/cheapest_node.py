@@ -36,9 +36,9 @@ Entry = tuple[Any, int, int]
 _UNKNOWN = -1
 PRICE_AT = 2
 """Position of the price in a lower bound, after allowances and tier."""
-SETS_MOST = 8
+SETS_MAX = 8
 """Sets of victims tried on one node, the cheapest first."""
-_BESIDE_MOST = 16
+_BESIDE_MAX = 16
 """Number of other victims on the chosen node up to which the next choice is searched among them."""
 
 
@@ -75,22 +75,22 @@ class CheapestNode:
         self._version += 1
         self._unknown += [node for node in sorted(nodes) if self._open[node]]
 
-    def best(self, accept: Accept, steps_most: int) -> tuple[int, Going] | None:
+    def best(self, accept: Accept, steps_max: int) -> tuple[int, Going] | None:
         """Return the cheapest node and its victims; `accept(node, units)` may reject each set.
 
         The answer is None without a set.
 
-        The search ends after `steps_most` nodes without a set.
+        The search ends after `steps_max` nodes without a set.
         """
         if not self._shape.pod_rules:
-            return self._best(accept, steps_most, None, [])
+            return self._best(accept, steps_max, None, [])
         # Nodes closed to this pod by pod affinity; later pods may open them
         shut: list[tuple[Family, Entry]] = []
         columns = self._capacity.columns
         closed = self._rules.closed(columns, self._shape, self._removable)
         self._unknown = [node for node in self._unknown if not closed[node]]
         open_ = self._rules.clearable(columns, self._shape, self._removable)
-        cheapest = self._best(accept, steps_most, open_, shut)
+        cheapest = self._best(accept, steps_max, open_, shut)
         for family, entry in shut:
             if not closed[entry[1]]:
                 heappush(self._heaps[family], entry)
@@ -105,7 +105,7 @@ class CheapestNode:
         return family[0], self._victim_candidates.tiers.giving(family[1])
 
     def _best(
-        self, accept: Accept, steps_most: int, open_: Bools | None, shut: list[tuple[Family, Entry]]
+        self, accept: Accept, steps_max: int, open_: Bools | None, shut: list[tuple[Family, Entry]]
     ) -> tuple[int, Going] | None:
         fruitless = 0
         unknown = list(dict.fromkeys(self._unknown))
@@ -113,7 +113,7 @@ class CheapestNode:
         for node in unknown:
             if (open_ is not None and not open_[node]) or not self._look_into(node, accept):
                 self._unknown += [] if open_ is None else [node]
-        while fruitless < steps_most:
+        while fruitless < steps_max:
             families = [family for family, heap in self._heaps.items() if heap]
             if not families:
                 return None
@@ -149,12 +149,12 @@ class CheapestNode:
         else:
             allowances = self._victim_candidates.allowances
             sets = permitted_victim_sets(space_of, victims, limits, allowances)
-        for number, (key, chosen) in enumerate(islice(sets, SETS_MOST), 1):
-            if sum(victim.price for victim in chosen) > self._victim_candidates.price_most:
+        for number, (key, chosen) in enumerate(islice(sets, SETS_MAX), 1):
+            if sum(victim.price for victim in chosen) > self._victim_candidates.price_max:
                 break
             if below is not None and key[1] >= below:
                 break
-            self.gave_up |= number == SETS_MOST or len(victims) > MAX_ENUMERATED
+            self.gave_up |= number == SETS_MAX or len(victims) > MAX_ENUMERATED
             going = self._victim_candidates.legal_order(chosen)
             if going is not None and accept(node, chosen):
                 self.found[node] = going
@@ -203,7 +203,7 @@ class CheapestByShape:
         for group, pods in enumerate(self._candidate.lacks):
             if pods:
                 bounds = self.of(shapes[group]).bounds
-                if bounds.pods_most < pods:
+                if bounds.pods_max < pods:
                     return INFINITE
                 total += bounds.least_price(pods)
         return total
@@ -254,13 +254,13 @@ def _beside(
 ) -> RunnerUp | None:
     """Return the next victims on the chosen node; None without any, or if very many are possible."""
     victims, chosen = candidates.victims_on(node), nodes.found.get(node)
-    if chosen is None or len(victims) > _BESIDE_MOST or candidates.limits(victims) is not None:
+    if chosen is None or len(victims) > _BESIDE_MAX or candidates.limits(victims) is not None:
         return None
     space = NodeCapacity(capacity, node, shape, victims)
     pods = {pod for victim, _ in chosen for pod in victim.pods}
     price = sum([victim.price for victim, _ in chosen])
     tier = max([victim.tier for victim, _ in chosen])
-    for key, others in islice(minimal_victim_sets(space, victims), SETS_MOST):
+    for key, others in islice(minimal_victim_sets(space, victims), SETS_MAX):
         differs = {pod for victim in others for pod in victim.pods} != pods
         moves = any(victim.moves for victim in others)
         if differs and not moves and candidates.legal_order(others) is not None:

@@ -15,7 +15,7 @@ from weir.engine.victims.victim_sets import Victim
 from weir.model.reasons import EvictionRule
 from weir.state.jobs import Pod
 
-_TRIED_MOST = 5_000
+_TRIED_MAX = 5_000
 """Number of victims that one search reorders; a gang search tries thousands of nodes."""
 
 
@@ -76,7 +76,7 @@ class LegalOrder:
     ) -> list[tuple[Victim, EvictionRule]] | None:
         """Return an order with some victims inserted before chosen ones; None after too many tries."""
         self._tried += len(taken)
-        if self._tried > _TRIED_MOST:
+        if self._tried > _TRIED_MAX:
             self.gave_up = True
             return None
         with self._transaction.trial():

@@ -29,7 +29,7 @@ from weir.state.shapes import GPU_ROW, RequestShape
 
 _PARTS = 4
 """Number of parts of a device that bounds distinguish."""
-NODES_MOST = 16
+NODES_MAX = 16
 """Nodes that are searched first."""
 
 
@@ -247,11 +247,11 @@ def cheapest_moves(
     np.maximum.at(youngest_s, node, running.submitted_s[rows])
     nodes, below = price <= budget, None
     priced = np.flatnonzero(nodes & (price > 0.0))
-    if len(priced) > 2 * NODES_MOST:
-        last = priced[np.lexsort((-youngest_s[priced], price[priced]))[NODES_MOST]]
-        price_most, oldest_s = float(price[last]), float(youngest_s[last])
-        nodes = (price < price_most) | ((price == price_most) & (youngest_s > oldest_s))
-        below = (price_most, 1, [(-oldest_s, "")])
+    if len(priced) > 2 * NODES_MAX:
+        last = priced[np.lexsort((-youngest_s[priced], price[priced]))[NODES_MAX]]
+        price_max, oldest_s = float(price[last]), float(youngest_s[last])
+        nodes = (price < price_max) | ((price == price_max) & (youngest_s > oldest_s))
+        below = (price_max, 1, [(-oldest_s, "")])
     rows = rows[nodes[node]]
     keys = {
         index: (price.item(index), 1, [(-youngest_s.item(index), "")]) if price[index] > 0.0 else (NO_BOUND,)

@@ -24,7 +24,7 @@ class NodeBounds:
         entries: highest tier that has to be touched, least key of the victims in it, and node, of nodes with
             such a bound.
         unknown: nodes with a possible victim and without a bound.
-        pods_most: number of pods that would fit without all possible victims.
+        pods_max: number of pods that would fit without all possible victims.
     """
 
     def __init__(
@@ -36,17 +36,17 @@ class NodeBounds:
         self.entries: list[tuple[Tier, Tier, int]] = []
         self.unknown: list[int] = []
         self._least: list[float] = []  # least prices of the entries
-        self.pods_most = 0
+        self.pods_max = 0
         if candidates.cheapest is not None:
             self._bound_moves(candidates, candidates.cheapest.least)
             return
         if shape.whole:
-            self._bound_whole(candidates.takeable(), candidates.price_most)
+            self._bound_whole(candidates.takeable(), candidates.price_max)
         self._least.sort()
         if not shape.whole or not candidates.bounds:
             self._bound_any(candidates)
         if shape.devices == 1 and not shape.whole and not shape.pod_rules and candidates.bounds:
-            self._bound_part(candidates.takeable(), candidates.price_most)
+            self._bound_part(candidates.takeable(), candidates.price_max)
 
     def least_price(self, pods: int) -> float:
         """Return a lower bound of the price of capacity for this many pods; free nodes cost 0."""
@@ -61,14 +61,14 @@ class NodeBounds:
         nodes = {pod.node for job in candidates.jobs for pod in candidates.running(job)}
         open_ = (node for node in least if node in nodes and self._open[node])
         self.entries = [(LAST, least[node], node) for node in open_]
-        self.pods_most = len(self.entries)
+        self.pods_max = len(self.entries)
 
-    def _bound_whole(self, takeable: VictimEntries, price_most: float) -> None:
+    def _bound_whole(self, takeable: VictimEntries, price_max: float) -> None:
         whole, devices = self._capacity.whole, self._shape.devices
         taken = np.bincount(takeable.by_node.place, takeable.by_node.amount, len(whole))
-        self.pods_most = int(((whole + taken.astype(np.int64)) // devices)[self._open].sum())
+        self.pods_max = int(((whole + taken.astype(np.int64)) // devices)[self._open].sum())
         for rank, price, node in self._cheapest(takeable):
-            if self._open[node] and price <= price_most:
+            if self._open[node] and price <= price_max:
                 key = _least_key(takeable, rank, price, node) if whole[node] < devices else (NO_BOUND,)
                 self.entries.append((takeable.tiers[rank], key, node))
                 self._least.append(price)
@@ -98,10 +98,10 @@ class NodeBounds:
                 held.add(pod.node)
                 columns.hold(pod.node, pod.shape, pod.devices, int(memory[pod.node]), -1)
         count = np.where(self._open, pods_that_fit(Capacity(columns, memory), self._shape), 0)
-        self.pods_most = int(count.sum())
+        self.pods_max = int(count.sum())
         self.unknown = [node for node in sorted(held) if count[node]]
 
-    def _bound_part(self, takeable: VictimEntries, price_most: float) -> None:
+    def _bound_part(self, takeable: VictimEntries, price_max: float) -> None:
         """Bound nodes that lack only a part of a device, by the cheapest device to free."""
         columns, memory, shape = self._capacity.columns, self._capacity.device_memory, self._shape
         share, milli = columns.share[: len(memory)], np.full(len(memory), shape.share_milli)
@@ -122,7 +122,7 @@ class NodeBounds:
             least[node] = min(least.get(node, (rank, price)), (rank, price))
         self.unknown = [node for node in self.unknown if node not in least]
         for node, (rank, price) in least.items():
-            if price <= price_most:
+            if price <= price_max:
                 self.entries.append((takeable.tiers[rank], _least_key(takeable, rank, price, node), node))
 
 

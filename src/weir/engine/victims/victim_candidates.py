@@ -164,7 +164,7 @@ class VictimCandidates:
         self.way = way
         self.move_budget = move_budget
         # Price limit of one pod
-        self.price_most = move_budget if way.kind is PreemptionKind.CONSOLIDATE else INFINITE
+        self.price_max = move_budget if way.kind is PreemptionKind.CONSOLIDATE else INFINITE
         self.cheapest = cheapest
         self.tiers = VictimTiers(context, rules)
         self.order = LegalOrder(context, rules, way)
@@ -327,10 +327,7 @@ def _add_only_pod(
             tier = tier_of[kind]
         else:
             tier = tier_of[kind] = candidates.tiers.tier(job, pods, 1)
-        single_price = context.single_prices.get(job)
-        if single_price is None:
-            single_price = context.single_prices[job] = candidates.tiers.price(
-                job, pods, candidates.nodes_needed
-            )
-        price = single_price
+        if job not in context.single_prices:
+            context.single_prices[job] = candidates.tiers.price(job, pods, candidates.nodes_needed)
+        price = context.single_prices[job]
     entries.add(pods, len(pod.devices), price, tier, (-job.submitted_s, job.name))

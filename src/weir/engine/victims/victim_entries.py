@@ -20,7 +20,7 @@ from weir.state.jobs import Pod
 Younger = tuple[float, str]
 """Key of a workload that is less for the younger, then by name."""
 NO_BOUND = float("-inf")
-_STEPS_MOST = 20
+_STEPS_MAX = 20
 """Number of amounts of a device that bounds distinguish."""
 
 
@@ -200,7 +200,7 @@ def in_units(need: Ints, victims: VictimColumns) -> tuple[Ints, VictimColumns]:
 
     Victims that free enough still do.
     """
-    step = max(int(np.gcd.reduce(victims.amount, initial=0)), WHOLE_MILLI // _STEPS_MOST)
+    step = max(int(np.gcd.reduce(victims.amount, initial=0)), WHOLE_MILLI // _STEPS_MAX)
     return -(-need // step), victims._replace(amount=-(-victims.amount // step))
 
 

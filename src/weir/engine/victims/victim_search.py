@@ -20,7 +20,7 @@ from weir.model.reasons import EvictionRule
 from weir.state.capacity_columns import Bools
 from weir.state.jobs import Job, Pod
 
-_FIRSTS_MOST = 4
+_FIRSTS_MAX = 4
 """Large victims with which a failed gang search is repeated."""
 
 
@@ -219,4 +219,4 @@ def largest_victims(candidates: VictimCandidates) -> list[Job]:
     }
     large = [job for job, devices in sizes.items() if devices > per_pod]
     large.sort(key=lambda job: (-sizes[job], -job.submitted_s, job.name))
-    return large[:_FIRSTS_MOST]
+    return large[:_FIRSTS_MAX]

@@ -18,7 +18,7 @@ from weir.state.shapes import GPU_ROW, RequestShape
 
 MAX_ENUMERATED = 10
 """Number of victims of a node up to which all minimal sets are tried (2^10); above, the cheapest one."""
-_SUMS_MOST = 256
+_SUMS_MAX = 256
 """Number of sums in that search; with more, or with shares, a greedy set is used."""
 
 Tier = tuple[Any, ...]
@@ -248,7 +248,7 @@ def _least(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victim
                 total, grown = min(need, given + gains[victim]), [*chosen, victim]
                 if total not in best or set_key(grown) < set_key(best[total]):
                     best[total] = grown
-        if len(best) > _SUMS_MOST:
+        if len(best) > _SUMS_MAX:
             return None
     return best.get(max(need, 0))
 

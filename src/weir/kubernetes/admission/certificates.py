@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 DAYS = 365
-OLD_MOST = 2
+OLD_MAX = 2
 """Former authorities that are trusted, at most."""
 RENEW_AT = 1 / 3
 """Part of the lifetime that is left when a certificate is renewed."""
@@ -70,7 +70,7 @@ def trusting(new: Certificates, bundle: bytes, now: datetime) -> Certificates:
         for certificate in x509.load_pem_x509_certificates(bundle)
         if now < certificate.not_valid_after_utc
     ]
-    return replace(new, bundle=new.bundle + b"".join(map(_pem, former[:OLD_MOST])))
+    return replace(new, bundle=new.bundle + b"".join(map(_pem, former[:OLD_MAX])))
 
 
 def read(data: Mapping[str, str]) -> Certificates | None:

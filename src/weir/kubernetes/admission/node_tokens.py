@@ -17,7 +17,7 @@ import msgspec
 
 from weir.control.token_bucket import TokenRate
 from weir.kubernetes.admission.token_rates import TokenRates
-from weir.kubernetes.admission.token_review import TOKENS_MOST, TooManyTokens
+from weir.kubernetes.admission.token_review import TOKENS_MAX, TooManyTokens
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.subject_reviews import bearer_token, review_token
 
@@ -28,7 +28,7 @@ KEPT_S = 300.0
 """Time for which a review is cached; a deleted pod's token is refused after it."""
 FORGOTTEN_S = 2 * KEPT_S
 """Time after which the token of a silent agent is forgotten."""
-AGENTS_MOST = 40_000
+AGENTS_MAX = 40_000
 """Limit of cached agents' tokens: two for each node, because tokens rotate."""
 NEW = TokenRate(1_000, 100.0)
 """Rate of reviews of tokens that aren't known as an agent's."""
@@ -104,12 +104,12 @@ class NodeTokens:
         now_s = self._now_s()
         self._agents.pop(key, None)
         if not node:
-            if len(self._refused) >= TOKENS_MOST:
+            if len(self._refused) >= TOKENS_MAX:
                 self._refused.clear()
             self._refused[key] = now_s
             return
         self._agents[key] = now_s, node
-        while len(self._agents) > AGENTS_MOST or now_s - next(iter(self._agents.values()))[0] > FORGOTTEN_S:
+        while len(self._agents) > AGENTS_MAX or now_s - next(iter(self._agents.values()))[0] > FORGOTTEN_S:
             del self._agents[next(iter(self._agents))]
 
     async def _in_turn(self, token: str, *, is_known: bool) -> str:

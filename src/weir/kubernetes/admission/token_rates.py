@@ -8,7 +8,7 @@ more often than one that refuses.
 
 from weir.control.token_bucket import TokenBucket, TokenBuckets, TokenRate
 
-ADDRESSES_MOST = 4096
+ADDRESSES_MAX = 4096
 """Addresses that are remembered. A pod has one or two, and can't choose them."""
 
 
@@ -17,7 +17,7 @@ class TokenRates:
 
     def __init__(self, of_all: TokenRate, of_address: TokenRate, now_s: float) -> None:
         self._all = TokenBucket(of_all, now_s)
-        self._addresses = TokenBuckets(of_address, ADDRESSES_MOST)
+        self._addresses = TokenBuckets(of_address, ADDRESSES_MAX)
 
     def take(self, address: str, now_s: float) -> bool:
         """Return True if a token of an address may be reviewed, and count the review."""

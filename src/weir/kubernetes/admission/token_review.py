@@ -25,7 +25,7 @@ UNDER_WAY_MAX = 8
 """Limit of concurrent reviews; further callers are refused for now."""
 NEW, NEW_OF_ADDRESS = TokenRate(100, 5.0), TokenRate(20, 0.2)
 """Rates of reviews of new tokens: in total, and of one address."""
-TOKENS_MOST = 1024
+TOKENS_MAX = 1024
 _Key = tuple[bytes, str]
 """Digest of a token, and a path."""
 
@@ -87,7 +87,7 @@ class TokenReviewer:
             return None
         attributes = {"nonResourceAttributes": {"path": path, "verb": "get"}}
         allowed = await is_allowed(self._api, review.user, attributes)
-        if len(self._known) >= TOKENS_MOST:
+        if len(self._known) >= TOKENS_MAX:
             self._known.clear()
         self._known[key] = self._now_s(), allowed
         return allowed

@@ -43,7 +43,7 @@ from weir.kubernetes.api.errors import ApiError
 
 CONNECTIONS = web.AppKey("connections", ConnectionLimit)
 BACKLOG = 128
-BYTES_MOST = 2 << 20
+BYTES_MAX = 2 << 20
 """Bytes of a review: the largest object that etcd takes (1.5 MiB), and the fields around it."""
 HEADERS_MAX = 320
 """Headers of a request: the API server sends one for each group of a person; providers name 200 at most."""
@@ -120,7 +120,7 @@ def application(served: WebhookServices, *, client_authorities: bool = False) ->
         return web.Response(body=served.metrics(), content_type="text/plain", charset="utf-8")
 
     limit = ConnectionLimit()
-    app = web.Application(client_max_size=BYTES_MOST, middlewares=[limit.middleware])
+    app = web.Application(client_max_size=BYTES_MAX, middlewares=[limit.middleware])
     app[CONNECTIONS] = limit
     app.on_cleanup.append(close)
     for first, review in reviews.items():
@@ -301,8 +301,8 @@ def _not_taken(
     shown = request.match_info.get("key", "").encode(errors="replace")
     if not hmac.compare_digest(shown, served.caller_key().encode()):
         return refused(403, "The path isn't that of Weir's webhook configuration: only the API server calls.")
-    if (request.content_length or 0) > BYTES_MOST:
-        return refused(413, f"The review has {request.content_length} bytes: send at most {BYTES_MOST}.")
+    if (request.content_length or 0) > BYTES_MAX:
+        return refused(413, f"The review has {request.content_length} bytes: send at most {BYTES_MAX}.")
     return None
 
 

@@ -8,7 +8,7 @@ A caller decides by type alone. It lists again after `ResourceExpired`, and wait
 import msgspec
 from msgspec import Struct
 
-RETRY_AFTER_MOST_S = 60.0
+RETRY_AFTER_MAX_S = 60.0
 
 
 class StatusCause(Struct, gc=False):
@@ -133,7 +133,7 @@ def refusal_of(status: ApiStatus, code: int = 0, retry_after_s: float | None = N
     if retry_after_s is None and details.retry_after_seconds:
         retry_after_s = float(details.retry_after_seconds)
     if code == 429 or (code == 503 and retry_after_s is not None):
-        wait_s = 1.0 if retry_after_s is None else min(retry_after_s, RETRY_AFTER_MOST_S)
+        wait_s = 1.0 if retry_after_s is None else min(retry_after_s, RETRY_AFTER_MAX_S)
         return TooManyRequests(code, status.reason, message, retry_after_s=wait_s, by_budget=by_budget)
     if status.reason == "AlreadyExists":
         return AlreadyExists(code, status.reason, message)

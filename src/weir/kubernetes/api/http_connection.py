@@ -14,7 +14,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 MUCH_BYTES = 1 << 16
 """Size of a piece after which the next one is read at once."""
-HEAD_BYTES_MOST = 1 << 16
+HEAD_BYTES_MAX = 1 << 16
 _SWITCHED = 101
 
 
@@ -212,8 +212,8 @@ class HttpConnection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Process one header."""
         self._head_bytes += len(name) + len(value)
-        if self._head_bytes > HEAD_BYTES_MOST:  # asked for more, httptools says what was wrong
-            raise ValueError(f"its head has more than {HEAD_BYTES_MOST} bytes")
+        if self._head_bytes > HEAD_BYTES_MAX:  # asked for more, httptools says what was wrong
+            raise ValueError(f"its head has more than {HEAD_BYTES_MAX} bytes")
         self._answer.head.append((name, value))
 
     def on_headers_complete(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-BYTES_MOST = 1 << 20
+BYTES_MAX = 1 << 20
 _PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 """Variables that the official package may go by."""
 
@@ -78,8 +78,8 @@ def _content(path: Path) -> Any:
         ValueError: the file can't be read so.
     """
     with path.open("rb") as file:
-        text = file.read(BYTES_MOST + 1)
-    if len(text) > BYTES_MOST:
+        text = file.read(BYTES_MAX + 1)
+    if len(text) > BYTES_MAX:
         raise ValueError("it is too long")
     if text.lstrip().startswith(b"{"):
         return msgspec.json.decode(text)

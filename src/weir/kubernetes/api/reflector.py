@@ -46,7 +46,7 @@ FREEZE_FROM = 10_000
 
 LOOK_AGAIN_AFTER_S = 0.5
 """A kind that the server doesn't have isn't looked for more often."""
-FAULTS_MOST = 3
+FAULTS_MAX = 3
 """Consecutive server errors after which the resource is listed again."""
 
 
@@ -175,7 +175,7 @@ class Reflector(Generic[T]):
         """Return True if the watch can continue after an error; otherwise everything is listed again."""
         if isinstance(error, ApiUnreachable):
             return True
-        return isinstance(error, ApiRefused) and error.status >= 500 and self._backoff.tries < FAULTS_MOST
+        return isinstance(error, ApiRefused) and error.status >= 500 and self._backoff.tries < FAULTS_MAX
 
     async def _look_whether_it_went_back(self) -> None:
         """Read the server's version after a long silence; list again if it decreased."""

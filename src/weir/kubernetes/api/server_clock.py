@@ -12,7 +12,7 @@ from structlog import get_logger
 from weir.control.clock import Clock, boot_time
 from weir.kubernetes.api.client import ApiClient
 
-ASKS_MOST = 5
+ASKS_MAX = 5
 ASK_AGAIN_S = 1.0
 QUICK_S = 0.1
 SKEW_TOLD_S = 5.0
@@ -25,7 +25,7 @@ async def server_clock(api: ApiClient, *, again_s: float = ASK_AGAIN_S) -> Clock
     The time that an answer takes is the error of the clock, so a slow answer is asked for again.
     """
     samples: list[tuple[float, Clock]] = []
-    for tries_left in reversed(range(ASKS_MOST)):
+    for tries_left in reversed(range(ASKS_MAX)):
         asked_s = boot_time()
         at_s = await api.time_s()
         took_s = boot_time() - asked_s

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from weir.kubernetes.api.client import ApiClient
 
-TOKEN_LENGTH_MOST = 16_384
+TOKEN_LENGTH_MAX = 16_384
 
 
 class User(Struct):
@@ -49,7 +49,7 @@ def bearer_token(authorization: str) -> str:
     """Return the token of an `Authorization` header; empty without one, or if it is too long."""
     scheme, _, token = authorization.partition(" ")
     token = token.strip()
-    return token if scheme.lower() == "bearer" and len(token) <= TOKEN_LENGTH_MOST else ""
+    return token if scheme.lower() == "bearer" and len(token) <= TOKEN_LENGTH_MAX else ""
 
 
 async def review_token(api: ApiClient, token: str, audiences: Sequence[str] = ()) -> TokenStatus:

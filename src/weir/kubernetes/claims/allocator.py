@@ -13,16 +13,16 @@ from typing import Any
 from weir.kubernetes.claims.capacity import consumed_amounts, fits
 from weir.kubernetes.claims.cel.evaluator import StepMeter
 from weir.kubernetes.claims.cel.values import CelError
-from weir.kubernetes.claims.claim_requests import DEVICES_MOST, ClaimRequests, ExactDevices
+from weir.kubernetes.claims.claim_requests import DEVICES_MAX, ClaimRequests, ExactDevices
 from weir.kubernetes.claims.constraints import AttributeConstraint
 from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
 from weir.kubernetes.claims.devices import DeviceKey, PoolDevice
 from weir.kubernetes.claims.pools import DevicePool
 from weir.kubernetes.claims.selector_results import SelectorResults
 
-STEPS_MOST = 20_000
+STEPS_MAX = 20_000
 """Devices tried for the claims of one pod on one node."""
-_POD_DEVICES_MOST = 128
+_POD_DEVICES_MAX = 128
 _NOTHING: Mapping[str, Fraction] = {}
 
 
@@ -121,13 +121,13 @@ class _Search:
                         return refusal
                     counts.append(self._count(devices))
                 least += min(counts)
-            if least > DEVICES_MOST:
-                sentence = f"it asks for {least} devices, and a claim has at most {DEVICES_MOST}"
+            if least > DEVICES_MAX:
+                sentence = f"it asks for {least} devices, and a claim has at most {DEVICES_MAX}"
                 return ClaimRefusal(claim.name, sentence)
         total = sum(
             min(map(self._count, alternatives)) for claim in self._claims for alternatives in claim.requests
         )
-        if total > _POD_DEVICES_MOST:
+        if total > _POD_DEVICES_MAX:
             return ClaimRefusal(self._claims[0].name, f"the claims of a pod ask for {total} devices")
         return None
 
@@ -185,7 +185,7 @@ class _Search:
         for devices in self._claims[claim].requests[request]:
             candidates = self._candidates[id(devices)]
             count = self._count(devices)
-            if not count or len(self.chosen) - first + count > DEVICES_MOST:
+            if not count or len(self.chosen) - first + count > DEVICES_MAX:
                 continue
             if self._next_device((claim, request, first), devices, candidates, count, 0):
                 return True
@@ -241,8 +241,8 @@ class _Search:
 
     def _choose(self, claim: int, devices: ExactDevices, device: PoolDevice) -> bool:
         self.steps += 1
-        if self.steps > STEPS_MOST:
-            sentence = f"no choice of devices found in {STEPS_MOST} steps: write a simpler claim"
+        if self.steps > STEPS_MAX:
+            sentence = f"no choice of devices found in {STEPS_MAX} steps: write a simpler claim"
             raise _Stopped(ClaimRefusal(self._claims[claim].name, sentence))
         key, taken = device.key, self._taken.get(device.key, set())
         if devices.admin:

@@ -17,7 +17,7 @@ from weir.kubernetes.claims.constraints import AttributeConstraint
 from weir.kubernetes.claims.devices import PoolDevice
 from weir.kubernetes.translate.quantities import exact, shown
 
-DEVICES_MOST = 32
+DEVICES_MAX = 32
 """Devices of one claim: its status holds no more."""
 
 

@@ -24,7 +24,7 @@ from weir.model.nodes import Node
 
 EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 """Annotation of the claims that a scheduler makes for extended resources."""
-_NAME_MOST = 200
+_NAME_MAX = 200
 _SHARE = "share"
 """Name of the request of a claim for shares of GPUs."""
 
@@ -277,5 +277,5 @@ def special_name(pod: KubePod) -> str:
     named = pod.status.extended_resource_claim_status
     if named is not None and named.resource_claim_name:
         return named.resource_claim_name
-    base = pod.metadata.name[:_NAME_MOST].rstrip("-.")
+    base = pod.metadata.name[:_NAME_MAX].rstrip("-.")
     return f"{base}-extended-resources-{sha256(pod.metadata.uid.encode()).hexdigest()[:8]}"

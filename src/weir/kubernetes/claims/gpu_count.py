@@ -20,7 +20,7 @@ from weir.kubernetes.claims.gpu_shares import is_shared
 from weir.kubernetes.claims.pools import DevicePool
 from weir.kubernetes.claims.selector_results import SelectorResults
 from weir.kubernetes.translate.device_resources import CLASS_PREFIX, DeviceResources
-from weir.kubernetes.translate.requests import DEVICE_MEMORY_MOST
+from weir.kubernetes.translate.requests import DEVICE_MEMORY_MAX
 from weir.model.workloads import WHOLE_MILLI
 
 _PROFILE = re.compile(r"([1-7])g\.", re.ASCII)
@@ -184,7 +184,7 @@ def _memory(devices: Sequence[PoolDevice]) -> int:
         if name in device.capacity
     ]
     memory = int(min(amounts, default=Fraction()))
-    return memory if 0 < memory <= DEVICE_MEMORY_MOST else 0
+    return memory if 0 < memory <= DEVICE_MEMORY_MAX else 0
 
 
 def _model(devices: Sequence[PoolDevice]) -> str | None:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from weir.kubernetes.claims.allocator import STEPS_MOST, ChosenDevice, ClaimRefusal, allocate
+from weir.kubernetes.claims.allocator import STEPS_MAX, ChosenDevice, ClaimRefusal, allocate
 from weir.kubernetes.claims.cel.evaluator import StepMeter
 from weir.kubernetes.claims.claim_requests import ClaimRequests, ExactDevices
 from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
@@ -21,7 +21,7 @@ from weir.kubernetes.claims.selector_results import SelectorResults
 _STANDARD = ("resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/numaNode")
 _OF_DRIVERS = ("pcieRoot", "nvlinkDomain", "cliqueID", "numaNode", "numa")
 """Attributes of closeness by their names without the driver's domain, closest first."""
-_GROUPS_MOST = 64
+_GROUPS_MAX = 64
 
 
 def choose_devices(
@@ -36,7 +36,7 @@ def choose_devices(
     if isinstance(anywhere, ClaimRefusal):
         return anywhere
     for only in _groups(pools, usage, {pick.device.key[0] for pick in anywhere}):
-        if meter.steps > STEPS_MOST:
+        if meter.steps > STEPS_MAX:
             break
         closer = allocate(claims, pools, usage, results, only=only, meter=meter)
         if isinstance(closer, ClaimRefusal) or _conditional(closer) > _conditional(anywhere):
@@ -72,7 +72,7 @@ def _groups(
         sizes = _sizes(free, name)
         for value in sorted(sizes, key=lambda candidate: (sizes[candidate], repr(candidate))):
             yielded += 1
-            if yielded > _GROUPS_MOST:
+            if yielded > _GROUPS_MAX:
                 return
             yield {name: value}
 

@@ -9,9 +9,9 @@ from weir.kubernetes.claims.devices import PoolDevice
 
 USUAL_STEPS = 300
 """Steps of an evaluation that are free: a selector of a few attributes and a pattern takes fewer."""
-FURTHER_STEPS_MOST = 1_000_000
+FURTHER_STEPS_MAX = 1_000_000
 """Steps beyond those that one expression may take for all devices of a cluster: a second or two."""
-_EXPRESSIONS_MOST = 10_000
+_EXPRESSIONS_MAX = 10_000
 
 
 class SelectorResults:
@@ -52,14 +52,14 @@ class SelectorResults:
     def _evaluated(self, selector: Selector, device: PoolDevice) -> bool | CelError:
         """Return the result for a device; an error if the expression has spent its steps."""
         text = selector.text
-        if self._further[text] > FURTHER_STEPS_MOST:
-            return CelError(f"the selector takes more than {FURTHER_STEPS_MOST} steps for all devices")
+        if self._further[text] > FURTHER_STEPS_MAX:
+            return CelError(f"the selector takes more than {FURTHER_STEPS_MAX} steps for all devices")
         meter = StepMeter()
         try:
             return selector.matches(device.values, meter)
         except CelError as error:
             return error
         finally:
-            if len(self._further) > _EXPRESSIONS_MOST:
+            if len(self._further) > _EXPRESSIONS_MAX:
                 self._further.clear()
             self._further[text] += max(0, meter.steps - USUAL_STEPS)

@@ -58,7 +58,7 @@ from weir.scenario_io.specs import (
 
 _OF_POOLS = ("maxPriorityOf", "personLimits", "personLimitsOf", "defaults")
 """Fields of scenario files that clusters can't have: pods don't name their submitter."""
-_ENTRIES_MOST = {
+_ENTRIES_MAX = {
     "trials": TRIALS_MAX,
     "quota": 64,
     "limit": 64,
@@ -74,7 +74,7 @@ _ENTRIES_MOST = {
     "deliveries": DELIVERIES_MAX,
 }
 """Assumed number of entries by which the API server estimates the cost of a rule over all of them."""
-_NAME_MOST, _AMOUNT_MOST, _PROSE_MOST = 253, 64, 4096
+_NAME_MAX, _AMOUNT_MAX, _PROSE_MAX = 253, 64, 4096
 _PROSE = ("message", "sentence")
 _TAKEN = ("type", "minimum", "maximum", "minItems", "maxItems", "maxLength", "pattern", "enum", "format")
 """Keywords with the same meaning in JSON schema and in a CRD's schema."""
@@ -311,11 +311,11 @@ def _translated(schema: Mapping[str, Any], shapes: Mapping[str, Any], word: str)
         return _amount(schema, word)
     translated: Schema = {key: schema[key] for key in _TAKEN if key in schema} | _stated(schema)
     if translated["type"] == "string" and "enum" not in translated and "format" not in translated:
-        translated.setdefault("maxLength", _PROSE_MOST if word in _PROSE else _NAME_MOST)
+        translated.setdefault("maxLength", _PROSE_MAX if word in _PROSE else _NAME_MAX)
     elif translated["type"] == "array":
         translated["items"] = _translated(schema["items"], shapes, word)
-        if word in _ENTRIES_MOST:
-            translated["maxItems"] = _ENTRIES_MOST[word]
+        if word in _ENTRIES_MAX:
+            translated["maxItems"] = _ENTRIES_MAX[word]
     elif translated["type"] == "object":
         translated |= _inside(schema, shapes, word)
     return translated
@@ -339,7 +339,7 @@ def _stated(schema: Mapping[str, Any]) -> Schema:
 
 def _amount(schema: Mapping[str, Any], word: str) -> Schema:
     rules = {"x-kubernetes-validations": [_TIME]} if word in _TIMES else {}
-    return {"x-kubernetes-int-or-string": True, "maxLength": _AMOUNT_MOST, **_stated(schema), **rules}
+    return {"x-kubernetes-int-or-string": True, "maxLength": _AMOUNT_MAX, **_stated(schema), **rules}
 
 
 def _inside(schema: Mapping[str, Any], shapes: Mapping[str, Any], word: str) -> Schema:
@@ -358,5 +358,5 @@ def _inside(schema: Mapping[str, Any], shapes: Mapping[str, Any], word: str) -> 
     values = schema.get("additionalProperties", True)
     if values is True:
         return {"x-kubernetes-preserve-unknown-fields": True}
-    most = {"maxProperties": _ENTRIES_MOST[word]} if word in _ENTRIES_MOST else {}
+    most = {"maxProperties": _ENTRIES_MAX[word]} if word in _ENTRIES_MAX else {}
     return {"additionalProperties": _translated(values, shapes, word), **most}

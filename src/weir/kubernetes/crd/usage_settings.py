@@ -10,7 +10,7 @@ from pydantic import Field
 from weir.scenario_io.scalars import Term
 from weir.scenario_io.specs import Entry
 
-INTERVAL_S_LEAST, INTERVAL_S_MOST = 10.0, 60.0
+INTERVAL_S_MIN, INTERVAL_S_MAX = 10.0, 60.0
 """Longer ones leave gaps, after which the idle rules begin to measure from the start."""
 ACTIVITY, UTILIZATION = "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_DEV_GPU_UTIL"
 MEMORY_USED = "DCGM_FI_DEV_FB_USED"
@@ -64,10 +64,10 @@ def read_usage(written: WrittenUsage) -> UsageSettings:
     if source is None:
         return UsageSettings(ignore_interaction=written.ignore_interaction)
     _check_url(source.url)
-    if not INTERVAL_S_LEAST <= source.interval <= INTERVAL_S_MOST:
+    if not INTERVAL_S_MIN <= source.interval <= INTERVAL_S_MAX:
         raise ValueError(
             f"spec.usage.prometheus.interval is {source.interval:g}s: write a duration from "
-            f"{INTERVAL_S_LEAST:g}s to {INTERVAL_S_MOST:g}s"
+            f"{INTERVAL_S_MIN:g}s to {INTERVAL_S_MAX:g}s"
         )
     return UsageSettings(
         source.url.rstrip("/"),

@@ -50,7 +50,9 @@ def convert(manifests: Iterable[Mapping[str, Any]]) -> Conversion:
             conversion.ledger.leave_out(f"{kind or 'object'} {name}", "no queue, pod or pod group of KAI.")
     parents = {str(spec.get("parentQueue") or "") for spec in queues.values()}
     for name, spec in queues.items():
-        _add_queue(conversion, name, spec, name in parents, sorted(namespaces[name]), known=queues.keys())
+        _add_queue(
+            conversion, name, spec, name in parents, sorted(namespaces[name]), queue_names=queues.keys()
+        )
     conversion.objects = sorted_objects(conversion.objects)
     return conversion
 
@@ -61,13 +63,13 @@ def _add_queue(
     values: Any,
     is_parent: bool,
     namespaces: list[str],
-    known: Iterable[str],
+    queue_names: Iterable[str],
 ) -> None:
     source, ledger = f"Queue {name}", conversion.ledger
     fields = Fields(ledger, source, values)
     spec: Spec = {}
     parent = fields.text("parentQueue")
-    if parent and parent not in known:
+    if parent and parent not in queue_names:
         fields.leave_out("parentQueue", f"{parent} isn't in the input")
     elif parent:
         spec["parent" if is_parent else "department"] = parent

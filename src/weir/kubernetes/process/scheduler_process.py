@@ -56,7 +56,7 @@ if TYPE_CHECKING:  # without a port, nothing of it is imported
 
 BETWEEN_S = 0.1
 """Mean time between plans, at least: after a pause, two may follow each other at once."""
-UNHEARD_S_MOST = 300.0
+UNHEARD_S_MAX = 300.0
 """Without changes, the API server is queried within this time."""
 OWNERS_WAIT_S = 5.0
 """Time that kinds of owners may take to be listed; afterwards the others are used without them."""
@@ -193,7 +193,7 @@ class SchedulerProcess:
         )
         self.usage.published, self.usage.measured = self.query.usage.used, self.query.measure
         self.query.find_pod = partial(reporting_pod, self.backend)
-        self.query.busy_s_max = lambda: self.hooks.policy.life.idle_extend_most
+        self.query.busy_s_max = lambda: self.hooks.policy.life.max_idle_extend
         if self.query.history is not None:
             self.query.history.sessions_seen = self.headroom.seen
         webhook_server.node_agents = self.usage.node_reports, partial(shares_of, self.backend)
@@ -216,7 +216,7 @@ class SchedulerProcess:
         if control_thread is not None and control_thread.trouble is not None:
             return control_thread.trouble
         for resource, reflector in self.reflectors.items():
-            if reflector.synced.is_set() and now_s - reflector.heard_s > UNHEARD_S_MOST:
+            if reflector.synced.is_set() and now_s - reflector.heard_s > UNHEARD_S_MAX:
                 return f"The API server hasn't sent {resource} for {span(now_s - reflector.heard_s)}."
         return ""
 

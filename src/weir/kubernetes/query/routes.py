@@ -141,7 +141,7 @@ class QueryRoutes:
                 report = partial(self._one_of_few, partial(self._report, kind))
                 routes.append((f"{start}/reports/{kind}", report, REPORTS))
         for path, handler, known_names in routes:
-            app.router.add_get(path, partial(self._answer, handler, known=known_names), allow_head=False)
+            app.router.add_get(path, partial(self._answer, handler, parameters=known_names), allow_head=False)
         app.router.add_route("*", f"/apis/{GROUP}/{{rest:.*}}", partial(self._answer, _unknown))
 
     # Requests
@@ -151,10 +151,10 @@ class QueryRoutes:
         handler: Handler,
         request: web.Request,
         *,
-        known: Sequence[str] | None = None,
+        parameters: Sequence[str] | None = None,
         limited: bool = True,
     ) -> web.Response:
-        """Answer a request. `known`: the parameters that it takes; None: all."""
+        """Answer a request. `parameters`: those that it takes; None: all."""
         person = requester(request, self._proxy.rules)
         if person is None:
             return refusal(not_forwarded())
@@ -162,8 +162,8 @@ class QueryRoutes:
         try:
             with self._places.taken(person.user) if limited else nullcontext():
                 refuse_unknown_ways(request.query)
-                if known is not None:
-                    refuse_unknown(request.query, known)
+                if parameters is not None:
+                    refuse_unknown(request.query, parameters)
                 return _encoded(await handler(request))
         except QueryRefused as error:
             return refusal(error)

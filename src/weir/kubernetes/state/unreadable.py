@@ -16,14 +16,14 @@ from weir.kubernetes.api.objects import PodSpec
 from weir.kubernetes.state.nodes.usage import ForeignUsage
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.quantities import exact
-from weir.kubernetes.translate.requests import DEVICES_MOST
+from weir.kubernetes.translate.requests import DEVICES_MAX
 from weir.model.resources import PODS
 
 QUARANTINED = "quarantined workloads"
 """In place of a resource: workloads whose pods can be read, and at which the scheduler failed."""
-FRESH_MOST = 1_000
+FRESH_MAX = 1_000
 """Unreadable objects about which people are still to be told."""
-SENTENCE_MOST = 500
+SENTENCE_MAX = 500
 _LOG = get_logger(__name__)
 
 
@@ -43,12 +43,12 @@ class UnreadableObjects:
     def __init__(self, managed: ManagedNamespaces = ALL) -> None:
         self._managed = managed
         self._sentences: dict[tuple[str, str], str] = {}
-        self._fresh: deque[UnreadableObject] = deque(maxlen=FRESH_MOST)
+        self._fresh: deque[UnreadableObject] = deque(maxlen=FRESH_MAX)
 
     def note(self, resource: str, key: str, uid: str, why: str | Exception) -> str:
         """Mark an object as unreadable; return the sentence that people are told."""
         detail = why if isinstance(why, str) else f"{type(why).__name__}: {why}"
-        sentence = f"Weir can't read this object and leaves it out: {detail}"[:SENTENCE_MOST]
+        sentence = f"Weir can't read this object and leaves it out: {detail}"[:SENTENCE_MAX]
         if self._sentences.get((resource, key)) != sentence:
             self._sentences[resource, key] = sentence
             namespace, slash, _ = key.rpartition("/")
@@ -83,7 +83,7 @@ def held_roughly(body: Any, node: str, devices: DeviceResources) -> ForeignUsage
             [_devices(container, devices) for container in containers] if isinstance(containers, list) else []
         )
         count = max(count, sum(amounts))
-    return ForeignUsage(node, ((PODS, 1),), min(DEVICES_MOST, count))
+    return ForeignUsage(node, ((PODS, 1),), min(DEVICES_MAX, count))
 
 
 def rough(spec: PodSpec, node: str, phase: str) -> Mapping[str, Any]:
@@ -111,7 +111,7 @@ def _devices(container: Any, devices: DeviceResources) -> int:
 
 def _count(written: Any) -> int:
     try:
-        return max(0, min(DEVICES_MOST, int(exact(written))))
+        return max(0, min(DEVICES_MAX, int(exact(written))))
     except (TypeError, ValueError, OverflowError):
         return 0
 

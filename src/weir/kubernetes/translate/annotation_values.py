@@ -9,20 +9,20 @@ from weir.kubernetes.translate.quantities import exact
 from weir.model.resources import GPU, MEMORY, in_units, seconds, whole_units
 from weir.model.workloads import WHOLE_MILLI, TopologyRequest, WorkloadType
 
-DEVICES_MOST = 1024
+DEVICES_MAX = 1024
 
 
-PODS_MOST = 1_000_000
+PODS_MAX = 1_000_000
 
 
 _MIB = 1 << 20
 
 
-_MEMORY_MOST = 1 << 50
+_MEMORY_MAX = 1 << 50
 
 
-_DIGITS_MOST = 18
-NAMES_MOST = 64
+_DIGITS_MAX = 18
+NAMES_MAX = 64
 """Workloads that one may depend on."""
 
 
@@ -39,8 +39,8 @@ def parse_names(text: str) -> tuple[str, ...]:
     wrong = next((name for name in names if not is_name(name)), None)
     if wrong is not None:
         raise ValueError(f"{wrong[:100]!r} is no name of an object: write names such as prepare,index")
-    if len(names) > NAMES_MOST:
-        raise ValueError(f"{len(names)} names are more than {NAMES_MOST}: write fewer")
+    if len(names) > NAMES_MAX:
+        raise ValueError(f"{len(names)} names are more than {NAMES_MAX}: write fewer")
     return names
 
 
@@ -74,7 +74,7 @@ def parse_memory(text: str) -> int:
         raise ValueError(f"{text!r} is no amount of memory: write one such as 8Gi or 2000Mi") from None
     if value <= 0:
         raise ValueError(f"{text!r} is not above 0: write an amount such as 8Gi")
-    if value > _MEMORY_MOST:
+    if value > _MEMORY_MAX:
         raise ValueError(
             f"{reprlib.repr(text)} is more memory than a device has: write an amount such as 8Gi"
         )
@@ -85,7 +85,7 @@ def parse_memory(text: str) -> int:
 
 def parse_mebibytes(text: str) -> int:
     """Return bytes; a bare number counts mebibytes, as in Run:ai and KAI."""
-    short = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MOST
+    short = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
     return parse_memory(f"{text}Mi") if short and int(text) else parse_memory(text)
 
 
@@ -93,7 +93,7 @@ def count_parser(most: int, noun: str) -> Callable[[str], int]:
     """Return the parser of a whole number from 1 to `most`."""
 
     def read(text: str) -> int:
-        short = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MOST
+        short = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
         if not short or not 1 <= int(text) <= most:
             annotations = reprlib.repr(text)
             raise ValueError(f"{annotations} is no number of {noun}: write a whole number from 1 to {most}")
@@ -104,8 +104,8 @@ def count_parser(most: int, noun: str) -> Callable[[str], int]:
 
 def parse_min_scale(text: str) -> int:
     """Return the replicas that a Knative service keeps; 1 where it scales to none, or can't be read."""
-    short = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MOST
-    return min(max(1, int(text)), PODS_MOST) if short else 1
+    short = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
+    return min(max(1, int(text)), PODS_MAX) if short else 1
 
 
 def parse_truth(text: str) -> bool:

@@ -14,8 +14,8 @@ from typing import Any
 
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.translate.annotation_values import (
-    DEVICES_MOST,
-    PODS_MOST,
+    DEVICES_MAX,
+    PODS_MAX,
     count_parser,
     parse_duration,
     parse_fraction,
@@ -113,17 +113,17 @@ OURS = (
         "devices",
         "2",
         "How many devices a pod takes that share or memory of.",
-        count_parser(DEVICES_MOST, "devices"),
+        count_parser(DEVICES_MAX, "devices"),
     ),
     AnnotationKey(
-        "min-pods", "min_pods", "4", "Minimum of pods of the gang.", count_parser(PODS_MOST, "pods")
+        "min-pods", "min_pods", "4", "Minimum of pods of the gang.", count_parser(PODS_MAX, "pods")
     ),
     AnnotationKey(
         "min-replicas",
         "min_replicas",
         "2",
         "Replicas that a service keeps; those above may use more than the quota and are trimmed first.",
-        count_parser(PODS_MOST, "replicas"),
+        count_parser(PODS_MAX, "replicas"),
     ),
     AnnotationKey(
         "preemptible",
@@ -142,7 +142,7 @@ OURS = (
         "idle-extended-until",
         "extended_until_s",
         "2026-03-01T12:00:00Z",
-        "End of a pause of the idle rules, at most `idle_extend_most` of the policy from now.",
+        "End of a pause of the idle rules, at most `max_idle_extend` of the policy from now.",
         parse_instant,
     ),
     AnnotationKey(
@@ -194,7 +194,7 @@ FOREIGN = (
         "devices",
         "2",
         "As weir.dev/gpu-devices.",
-        count_parser(DEVICES_MOST, "devices"),
+        count_parser(DEVICES_MAX, "devices"),
     ),
     *(
         AnnotationKey(
@@ -211,7 +211,7 @@ FOREIGN = (
         "min_pods",
         "4",
         "As weir.dev/min-pods.",
-        count_parser(PODS_MOST, "pods"),
+        count_parser(PODS_MAX, "pods"),
     ),
     AnnotationKey(
         "kai.scheduler/preemptibility",

@@ -8,7 +8,7 @@ from weir.kubernetes.api.budget_objects import PodDisruptionBudget
 from weir.kubernetes.api.objects import LabelSelector
 from weir.kubernetes.translate.selectors import CompiledSelector, selector
 
-LOOKED_AT_MOST, FOUND_MOST = 256, 4
+LOOKED_AT_MAX, FOUND_MAX = 256, 4
 """Budgets of one namespace looked at for a pod, and named of those that select it."""
 _PERCENT = re.compile(r"([0-9]{1,3})%", re.ASCII)
 
@@ -48,8 +48,8 @@ class BudgetCoverage:
         if not self._selectors:
             return ()
         places = [self._by_label.get(label, {}) for label in labels.items()]
-        may = islice(chain(*places, self._others), LOOKED_AT_MOST)
-        return tuple(sorted(islice((key for key in may if self._selectors[key].holds(labels)), FOUND_MOST)))
+        may = islice(chain(*places, self._others), LOOKED_AT_MAX)
+        return tuple(sorted(islice((key for key in may if self._selectors[key].holds(labels)), FOUND_MAX)))
 
     def _place(self, compiled: CompiledSelector) -> dict[str, None]:
         label = next(_labels(compiled), None)

@@ -14,7 +14,7 @@ from weir.model.resources import UNLIMITED, in_thousandths, quantity
 
 Written = str | int | float
 
-COUNTED_MOST = UNLIMITED // 1024
+COUNTED_MAX = UNLIMITED // 1024
 """A thousand of the largest amounts can still be summed."""
 _NO_LEADING_DIGIT = re.compile(r"\s*[+-]?\.[0-9]")
 _DIGITS_SHOWN = 300
@@ -58,7 +58,7 @@ def in_unit(resource: str, exactly: Fraction) -> int:
     value = math.ceil(exactly * 1000 if in_thousandths(resource) else exactly)
     if exactly < 0:
         raise ValueError(f"{resource}: {shown(exactly)} is negative: write 0 or more")
-    if value > COUNTED_MOST:
+    if value > COUNTED_MAX:
         raise ValueError(f"{resource}: {shown(exactly)} is more than can be counted: write less")
     return value
 

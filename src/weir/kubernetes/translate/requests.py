@@ -26,12 +26,12 @@ DEVICES_LABEL = "weir.dev/devices"
 """A label Weir gives nodes in its own books: the device resource that they have."""
 CLUSTER_LABEL = "weir.dev/cluster"
 """Another one: the same on all nodes, which makes one domain of them."""
-ADDRESSES_MOST = 1 << 10
+ADDRESSES_MAX = 1 << 10
 """Units of a port on all addresses of a node: a listener on one takes 1, a listener on all takes all."""
 PLENTY = 1 << 20
 _ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - nothing listens here
-DEVICES_MOST = 1024
-DEVICE_MEMORY_MOST = 1 << 50
+DEVICES_MAX = 1024
+DEVICE_MEMORY_MAX = 1 << 50
 """Bytes of one device: a pebibyte is more than any has."""
 FAMILIAR_CLASSES = {
     "train": 50,
@@ -141,10 +141,10 @@ def host_ports(spec: PodSpec) -> dict[str, int]:
                 continue
             everywhere = f"{HOST_PORT_PREFIX}{port.protocol or 'TCP'}/{port.host_port}"
             if port.host_ip in _ANY_ADDRESS:
-                taken[everywhere] = ADDRESSES_MOST
+                taken[everywhere] = ADDRESSES_MAX
             elif f"{everywhere}/{port.host_ip}" not in taken:
                 taken[f"{everywhere}/{port.host_ip}"] = 1
-                taken[everywhere] = min(ADDRESSES_MOST, taken.get(everywhere, 0) + 1)
+                taken[everywhere] = min(ADDRESSES_MAX, taken.get(everywhere, 0) + 1)
     return taken
 
 
@@ -157,7 +157,7 @@ def has_unstated(name: str) -> int | None:
         return PLENTY
     if not name.startswith(HOST_PORT_PREFIX):
         return None
-    return 1 if name.count("/") > HOST_PORT_PREFIX.count("/") + 1 else ADDRESSES_MOST
+    return 1 if name.count("/") > HOST_PORT_PREFIX.count("/") + 1 else ADDRESSES_MAX
 
 
 def unstated_in_use(requests: Iterable[Request]) -> frozenset[str]:
@@ -269,9 +269,9 @@ def _devices(
     if len(wanted) > 1:
         refusals.append(f"it asks for {several}, and no node has both: ask for one of them")
     count = sum(wanted.values())
-    if count > DEVICES_MOST:
+    if count > DEVICES_MAX:
         refusals.append(f"it asks for {count} devices, more than a node can have: ask for fewer in more pods")
-        count = DEVICES_MOST
+        count = DEVICES_MAX
     part = annotations.fraction_milli or annotations.gpu_memory
     if not part or is_claimed:
         return count, WHOLE_MILLI, 0

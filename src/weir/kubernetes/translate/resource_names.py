@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable
 
 from weir.model.resources import PODS
 
-HOST_PORTS_MOST = 1024
+HOST_PORTS_MAX = 1024
 """Different host ports that pods may ask for, each address of one counted, while Weir runs."""
 
-MISSING_MOST = 4096
+MISSING_MAX = 4096
 """Resources that no node has, remembered from requests."""
 
 
@@ -27,7 +27,7 @@ class ResourceNames:
         """Add the resources that a node states; return True if a request named any of them before."""
         added = set(names) - self._stated
         self._stated |= added
-        if len(self._missing) < MISSING_MOST:
+        if len(self._missing) < MISSING_MAX:
             was_missing = not self._missing.isdisjoint(added)
             self._missing -= added
             return was_missing
@@ -40,7 +40,7 @@ class ResourceNames:
         `provided` are resources that device classes provide: claims are made for them.
         """
         unknown = sorted(asked.keys() - self._stated)
-        if len(self._missing) < MISSING_MOST:
+        if len(self._missing) < MISSING_MAX:
             self._missing.update(unknown)
         for name in unknown:
             del asked[name]
@@ -52,11 +52,11 @@ class ResourceNames:
 
     def leave_out_ports(self, ports: dict[str, int]) -> list[str]:
         """Remove the host ports past the bound from a request; return corrections as sentences."""
-        if len(self._ports | ports.keys()) <= HOST_PORTS_MOST:
+        if len(self._ports | ports.keys()) <= HOST_PORTS_MAX:
             self._ports.update(ports)
             return []
         unknown = sorted(ports.keys() - self._ports)
         for name in unknown:
             del ports[name]
-        most = f"pods may use {HOST_PORTS_MOST} different host ports in a cluster"
+        most = f"pods may use {HOST_PORTS_MAX} different host ports in a cluster"
         return [f"a pod asks for {unknown[0]}, and {most}: use one that other pods use, or none"]

@@ -13,11 +13,11 @@ from weir.kubernetes.api.objects import PodSpec, SchedulingGroupObject
 
 GROUP = "scheduling.k8s.io"
 POD_GROUP, WORKLOAD = "PodGroup", "Workload"
-NAME_MOST = 253
-MIN_COUNT_MOST = 1_000_000
-GROUPS_MOST = 64
+NAME_MAX = 253
+MIN_COUNT_MAX = 1_000_000
+GROUPS_MAX = 64
 """Pod groups of one `Workload` that are read; the API server allows 8."""
-_PRIORITY_MOST = 1 << 31
+_PRIORITY_MAX = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ class GroupPolicy:
 def reference_of(spec: PodSpec) -> GroupReference | None:
     """Return the group that a pod names; None if it names none."""
     if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
-        return GroupReference(POD_GROUP, spec.scheduling_group.pod_group_name[:NAME_MOST])
+        return GroupReference(POD_GROUP, spec.scheduling_group.pod_group_name[:NAME_MAX])
     named = spec.workload_ref
     if named is None or not named.name:
         return None
     texts = (named.name, named.pod_group, named.pod_group_replica_key)
-    return GroupReference(WORKLOAD, *(text[:NAME_MOST] for text in texts))
+    return GroupReference(WORKLOAD, *(text[:NAME_MAX] for text in texts))
 
 
 def policy_of_pod_group(group_object: SchedulingGroupObject) -> GroupPolicy:
@@ -111,7 +111,7 @@ def policies_of_workload(group_object: SchedulingGroupObject) -> dict[str, Group
 
 def _groups(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     listed = spec.get("podGroups")
-    for group in (listed if isinstance(listed, list) else [])[:GROUPS_MOST]:
+    for group in (listed if isinstance(listed, list) else [])[:GROUPS_MAX]:
         if isinstance(group, Mapping) and _text(group.get("name")):
             yield _text(group.get("name")), group
 
@@ -122,7 +122,7 @@ def _mapping(above: Mapping[str, Any], field: str) -> Mapping[str, Any]:
 
 
 def _text(written: object) -> str:
-    return written[:NAME_MOST] if isinstance(written, str) else ""
+    return written[:NAME_MAX] if isinstance(written, str) else ""
 
 
 def _min_count(policy: Mapping[str, Any], path: str) -> int | None:
@@ -131,8 +131,8 @@ def _min_count(policy: Mapping[str, Any], path: str) -> int | None:
     if gang is None:
         return None
     count = gang.get("minCount") if isinstance(gang, Mapping) else None
-    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MIN_COUNT_MOST:
-        raise ValueError(f"{path}.gang.minCount: write a number from 1 to {MIN_COUNT_MOST}")
+    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MIN_COUNT_MAX:
+        raise ValueError(f"{path}.gang.minCount: write a number from 1 to {MIN_COUNT_MAX}")
     return count
 
 
@@ -146,7 +146,7 @@ def _topology_key(constraints: Mapping[str, Any]) -> str:
 def _priority(spec: Mapping[str, Any]) -> int | None:
     """Return the priority of a group; None without a class: the API server then writes 0."""
     written = spec.get("priority")
-    if not isinstance(written, int) or isinstance(written, bool) or abs(written) > _PRIORITY_MOST:
+    if not isinstance(written, int) or isinstance(written, bool) or abs(written) > _PRIORITY_MAX:
         return None
     return written if written or spec.get("priorityClassName") else None
 

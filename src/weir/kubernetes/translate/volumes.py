@@ -221,8 +221,8 @@ def _waiting(
     ]
     ready = _ready(claim, inventory)
     if not can_be_made and not ready:
-        name = claim.metadata.name
-        return f"waits for a volume of class {storage_class.metadata.name} that fits its claim {name}: create one"
+        name, class_name = claim.metadata.name, storage_class.metadata.name
+        return f"waits for a volume of class {class_name} that fits its claim {name}: create one"
     for volume in ready:
         rules = _rules_of(volume)
         if not rules:

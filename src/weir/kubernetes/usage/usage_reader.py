@@ -21,7 +21,7 @@ from weir.model.policy import LifecyclePolicy
 
 AT_A_TIME = 250
 """Pods that are looked up while the state is locked."""
-PAUSE_S_MOST = 600.0
+PAUSE_S_MAX = 600.0
 """Longest pause after failures."""
 STALE_AFTER_S = 300.0
 """Time without a newer sample after which a server counts as stuck."""
@@ -100,9 +100,7 @@ class UsageReader:
 
     def pause_s(self, settings: UsageSettings) -> float:
         """Return the time until the next look: doubled with each failure in a row."""
-        return float(
-            min(max(PAUSE_S_MOST, settings.every_s), settings.every_s * 2 ** min(self._failures, 10))
-        )
+        return float(min(max(PAUSE_S_MAX, settings.every_s), settings.every_s * 2 ** min(self._failures, 10)))
 
     def look(self, settings: UsageSettings) -> None:
         """Check once."""

@@ -16,10 +16,10 @@ from weir.local.containers import leftovers
 from weir.local.containers.user_namespace import NEW_MOUNTS
 
 _NEW_USERS, _NEW_PIDS = 0x1000_0000, 0x2000_0000
-_DROP_FROM_BOUNDS, _NO_NEW_PRIVILEGES, _CAPABILITIES_MOST = 24, 38, 64
+_DROP_FROM_BOUNDS, _NO_NEW_PRIVILEGES, _CAPABILITIES_MAX = 24, 38, 64
 _NOT_FOUND, _NOT_RUNNABLE = 127, 126
-_PID_BYTES_MOST = 20
-_LINE_BYTES_MOST, _SAID_BYTES_MOST = 1 << 10, 1 << 16
+_PID_BYTES_MAX = 20
+_LINE_BYTES_MAX, _SAID_BYTES_MAX = 1 << 10, 1 << 16
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -36,7 +36,7 @@ def first_process(environment: Mapping[str, str]) -> int:
     directory = environment.get("WEIR_POD_DIRECTORY", "")
     try:
         with open(f"{directory}/{leftovers.DIRECTORY}/{leftovers.PID}", "rb") as file:
-            pid = int(file.read(_PID_BYTES_MOST))
+            pid = int(file.read(_PID_BYTES_MAX))
         own = environment_of(pid).get("WEIR_POD_ID")
     except (OSError, ValueError):
         raise NotEntered("its container doesn't run: it may still get its image") from None
@@ -107,7 +107,7 @@ def inside(
 
 def drop_capabilities(*kept: int) -> None:
     """Drop all capabilities but the kept ones with the next program, which gains no privileges either."""
-    for capability in range(_CAPABILITIES_MOST):
+    for capability in range(_CAPABILITIES_MAX):
         if capability not in kept:
             _libc.prctl(_DROP_FROM_BOUNDS, capability, 0, 0, 0)
     _libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
@@ -155,19 +155,19 @@ def _in_namespaces(
 
 def _pass_on(child: int, errors: int, say: Callable[[str], None]) -> None:
     """Pass on lines of the error output of a child until it ends: other processes may hold it open longer."""
-    left, line = _SAID_BYTES_MOST, b""
+    left, line = _SAID_BYTES_MAX, b""
     with suppress(ChildProcessError):
         ended = os.pidfd_open(child)
         while True:
             ready, _, _ = select.select([errors, ended], [], [])
             if errors not in ready:
                 break
-            data = os.read(errors, _LINE_BYTES_MOST)
+            data = os.read(errors, _LINE_BYTES_MAX)
             if not data:
                 break
             *lines, line = (line + data[:left]).split(b"\n")
             left -= len(data[:left])
-            if len(line) > _LINE_BYTES_MOST:
+            if len(line) > _LINE_BYTES_MAX:
                 lines, line = [*lines, line], b""
             for whole_line in lines:
                 say(whole_line.decode(errors="replace").rstrip("\r"))

@@ -21,8 +21,8 @@ STORE = ".local/share/weir/containers"
 """Directory of the store below the user's home."""
 ARCHIVES = ("docker-archive:", "oci-archive:", "oci:", "dir:")
 """Images as files of the machine."""
-_ID_MOST = 256
-_REASON_MOST, _LINE_BYTES_MOST = 250, 1 << 13
+_ID_MAX = 256
+_REASON_MAX, _LINE_BYTES_MAX = 250, 1 << 13
 _SECRETS = re.compile(
     r"(?<=://)[^\s\"']+(?=@(?!sha\d+:))|(?<=\?)[^\s\"']+|(?<=invalid port \")[^\s\"]+", re.ASCII
 )
@@ -90,7 +90,7 @@ def _fetched(podman: Sequence[str], image: str) -> str:
         raise ImageNotAvailable(
             f"the image {image} can't be fetched: {reason or f'podman exited with {code}'}"
         )
-    return made[-1][:_ID_MOST]
+    return made[-1][:_ID_MAX]
 
 
 def _pass_on(errors: IO[bytes]) -> str:
@@ -99,7 +99,7 @@ def _pass_on(errors: IO[bytes]) -> str:
     Podman names the cause at the end of a line, so the end is kept.
     """
     last, is_cut = "", False
-    while piece := errors.readline(_LINE_BYTES_MOST):
+    while piece := errors.readline(_LINE_BYTES_MAX):
         with suppress(OSError):  # the disk may be full, which is then the reason too
             os.write(2, piece)
         text = piece.decode(errors="replace")
@@ -108,7 +108,7 @@ def _pass_on(errors: IO[bytes]) -> str:
         last = text.strip() or last
         is_cut = not piece.endswith(b"\n")
     reason = _SECRETS.sub("...", last.removeprefix("Error: ").removeprefix("* "))
-    return reason if len(reason) <= _REASON_MOST else f"... {reason[-_REASON_MOST:]}"
+    return reason if len(reason) <= _REASON_MAX else f"... {reason[-_REASON_MAX:]}"
 
 
 def _state_of(image: str) -> str:
@@ -126,7 +126,7 @@ def _state_of(image: str) -> str:
 def _name_of(store: str, archive: str) -> str:
     """Return the id of an image that was fetched from this state of a file; empty if none was."""
     with suppress(OSError), open(f"{store}/archives/{archive}", encoding="ascii", errors="replace") as file:
-        text = file.read(_ID_MOST)
+        text = file.read(_ID_MAX)
         return text if text.isalnum() else ""
     return ""
 

@@ -12,8 +12,8 @@ from weir.local.files.tree_removal import remove_tree
 DIRECTORY, SESSION = "container", "session"
 PID = "pid"
 PROBLEM = "problem"
-_PROBLEM_BYTES_MOST = 2000
-_EARLIER_MOST = 16
+_PROBLEM_BYTES_MAX = 2000
+_EARLIER_MAX = 16
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -24,7 +24,7 @@ def write_problem(own: str, sentence: str) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(f"{own}/{DIRECTORY}/{PROBLEM}", flags, 0o600)
         try:
-            os.write(fd, sentence.encode(errors="replace")[:_PROBLEM_BYTES_MOST])
+            os.write(fd, sentence.encode(errors="replace")[:_PROBLEM_BYTES_MAX])
         finally:
             os.close(fd)
 
@@ -39,7 +39,7 @@ def problem(own: int) -> str:
             )
             try:
                 if stat.S_ISREG(os.fstat(fd).st_mode):
-                    return os.read(fd, _PROBLEM_BYTES_MOST).decode(errors="replace")
+                    return os.read(fd, _PROBLEM_BYTES_MAX).decode(errors="replace")
             finally:
                 os.close(fd)
         finally:
@@ -64,7 +64,7 @@ def remove_earlier(own: str) -> None:
     """
     above, _, name = own.rpartition("/")
     start, _, pod = name.partition("-")
-    for number in range(max(1, int(start) - _EARLIER_MOST), int(start)):
+    for number in range(max(1, int(start) - _EARLIER_MAX), int(start)):
         with suppress(OSError):
             earlier = os.open(f"{above}/{number}-{pod}", _OPEN)
             try:

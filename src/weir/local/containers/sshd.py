@@ -19,7 +19,7 @@ NO_SSHD = 81
 """Exit code of an image without sshd."""
 _PLACES = "/usr/sbin:/usr/local/sbin:/sbin:/usr/bin:/usr/local/bin:/bin"
 _PRIVILEGE_SEPARATION = "/run/sshd"
-_ACCOUNT_BYTES_MOST = 1 << 20
+_ACCOUNT_BYTES_MAX = 1 << 20
 _KEPT = ("PATH", "TZ", "WEIR_POD_ID")
 _SHELLS = ("/bin/bash", "/bin/sh")
 _NO_SHELLS = ("nologin", "false")
@@ -104,7 +104,7 @@ def _replace_accounts(user: str) -> None:
         os.close(os.open("/etc/passwd", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
     texts = {}
     for path, change in changes.items():
-        text = job_files.read_at(None, path, _ACCOUNT_BYTES_MOST)
+        text = job_files.read_at(None, path, _ACCOUNT_BYTES_MAX)
         if isinstance(text, job_files.UnreadableFile):
             raise enter.NotEntered(f"accounts of its container can't be read: {text.sentence.rstrip('.')}")
         if text is not None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 FILE = "reserve"
 BYTES = 8 << 20
-_PART_MOST = 16
+_PART_MAX = 16
 """The reserve takes at most this part of the free space."""
-BYTES_LEAST = 64 << 10
+BYTES_MIN = 64 << 10
 """A stop needs this much; with less left the disk counts as full."""
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -41,7 +41,7 @@ class DiskReserve:
             left = self._free()
         except OSError as error:
             return f"The disk can't be checked: {error.strerror}."
-        if left >= BYTES_LEAST:
+        if left >= BYTES_MIN:
             return None
         kept = "Stopping jobs still works" if self.is_there else "Even stopping jobs may fail"
         return f"The disk that holds {self._path.parent} is full. {kept}; free some space."
@@ -49,8 +49,8 @@ class DiskReserve:
     def restore(self) -> bool:
         """Make the reserve where it is missing or small and the disk has plenty; True if it is there."""
         with suppress(OSError):
-            size = min(BYTES, self._free() // _PART_MOST)
-            if size >= BYTES_LEAST and (not self.is_there or self._path.stat().st_size < size // 2):
+            size = min(BYTES, self._free() // _PART_MAX)
+            if size >= BYTES_MIN and (not self.is_there or self._path.stat().st_size < size // 2):
                 self._make(size)
         return self.is_there
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 DIRECTORY = "secrets"
-VALUE_BYTES_MOST = 64 << 10
-SECRETS_MOST = 500
+VALUE_BYTES_MAX = 64 << 10
+SECRETS_MAX = 500
 """Secrets of one project."""
-_FILE_BYTES_MOST = SECRETS_MOST * (6 * VALUE_BYTES_MOST + 1024)
+_FILE_BYTES_MAX = SECRETS_MAX * (6 * VALUE_BYTES_MAX + 1024)
 
 
 class SecretNotSet(Exception):
@@ -45,7 +45,7 @@ def read(path: str) -> dict[str, dict[str, object]]:
         os.close(descriptor)
         raise SecretFileDamaged(22, f"{path} is not a regular file")
     with os.fdopen(descriptor, "rb") as file:
-        text = file.read(_FILE_BYTES_MOST)
+        text = file.read(_FILE_BYTES_MAX)
     try:
         secrets = json.loads(text)
         return {str(name): dict(secret) for name, secret in secrets.items()}

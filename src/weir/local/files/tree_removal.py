@@ -8,7 +8,7 @@ delete trees.
 import os
 from contextlib import suppress
 
-_DEPTH_MOST = 16
+_DEPTH_MAX = 16
 """Levels that are open at a time; a directory below them is moved up to the top of the tree."""
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME_ALONE = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -73,7 +73,7 @@ def _remove_or_enter(stack: list[tuple[int, str, list[str]]], directory: int, na
     inner = _entered(directory, name)
     if inner is None:
         return
-    if len(stack) < _DEPTH_MOST:
+    if len(stack) < _DEPTH_MAX:
         stack.append((inner, name, _names(inner)))
         return
     os.close(inner)

@@ -14,7 +14,7 @@ DIRECTORIES = ("/etc/cdi", "/var/run/cdi")
 KIND = "nvidia.com/gpu"
 HOW = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
 _INDEX_END = 1 << 32
-_FILES_MOST, _BYTES_MOST, _NAMES_MOST, _NAME_MOST = 64, 4 << 20, 4096, 128
+_FILES_MAX, _BYTES_MAX, _NAMES_MAX, _NAME_MAX = 64, 4 << 20, 4096, 128
 
 
 class DevicesNotOffered(Exception):
@@ -36,7 +36,7 @@ class DeviceSpecifications:
             names: list[str] = []
             for path, _, _ in files:
                 names += _names(path)
-            self._names, self._state = frozenset(names[:_NAMES_MOST]), files
+            self._names, self._state = frozenset(names[:_NAMES_MAX]), files
         return self._names
 
     def of(self, devices: Sequence[Device], *, virtual: bool) -> list[str]:
@@ -75,7 +75,7 @@ class DeviceSpecifications:
                     except OSError:
                         continue
                     files.append((f"{directory}/{name}", status.st_mtime_ns, status.st_size))
-        return files[:_FILES_MOST]
+        return files[:_FILES_MAX]
 
 
 def _candidates(device: Device) -> list[str]:
@@ -101,7 +101,7 @@ def _names(path: str) -> list[str]:
         return []
     names = [device.get("name") for device in spec["devices"] if isinstance(device, dict)]
     texts = [str(name) for name in names if isinstance(name, str) or _is_index(name)]
-    return [text for text in texts if 0 < len(text) <= _NAME_MOST]
+    return [text for text in texts if 0 < len(text) <= _NAME_MAX]
 
 
 def _is_index(name: object) -> bool:
@@ -117,7 +117,7 @@ def _content(path: str) -> bytes | None:
         return None
     try:
         with open(fd, "rb") as file:
-            text = file.read(_BYTES_MOST + 1) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+            text = file.read(_BYTES_MAX + 1) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
     except OSError:
         return None
-    return text if 0 < len(text) <= _BYTES_MOST else None
+    return text if 0 < len(text) <= _BYTES_MAX else None

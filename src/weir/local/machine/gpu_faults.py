@@ -24,7 +24,7 @@ _XIDS = {
     120: "its system processor failed",
     140: "an unrecovered memory error",
 }
-_EVENTS_MOST = 1000
+_EVENTS_MAX = 1000
 
 
 class FaultWatch:
@@ -73,7 +73,7 @@ class FaultWatch:
                 for handle in self._handles.values():
                     with suppress(nvml.NVMLError):
                         nvml.nvmlDeviceRegisterEvents(handle, grave, self._events)
-            for _ in range(_EVENTS_MOST):
+            for _ in range(_EVENTS_MAX):
                 event = nvml.nvmlEventSetWait_v2(self._events, 0)  # raises NVMLError when none is left
                 self._note(event)
 

@@ -15,10 +15,10 @@ from weir.model.nodes import Node
 from weir.model.resources import CPU, CPU_SLOTS, MEMORY, PODS
 from weir.model.workloads import WHOLE_MILLI, Request
 
-PODS_MOST = 512
+PODS_MAX = 512
 CPU_SLOTS_MIN = 16
 """CPU-only pods without --cpu that a small machine runs at once; a large one runs two for each core."""
-PIDS_MOST = 16_384
+PIDS_MAX = 16_384
 """Default limit of processes and threads of a pod: far more than training uses, and far below
 the limit of a machine."""
 VIRTUAL_LABEL = "weir/virtual"
@@ -29,7 +29,7 @@ class Machine:
     """Describes this machine to starts: devices, limits and control groups.
 
     Control groups end a pod that uses more memory than it requested; the processors it requested are its
-    share when they are busy. `pids_most`: its processes and threads together, 0 without limit. `umask`: of
+    share when they are busy. `pids_max`: its processes and threads together, 0 without limit. `umask`: of
     jobs.
     """
 
@@ -38,7 +38,7 @@ class Machine:
     nvml: Nvml | None = None  # None: virtual devices, or no devices
     groups: cgroups.Cgroups = field(default_factory=lambda: cgroups.Cgroups(""))
     umask: int = 0o022
-    pids_most: int = PIDS_MOST
+    pids_max: int = PIDS_MAX
     device_specifications: DeviceSpecifications = field(default_factory=DeviceSpecifications)
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
@@ -64,7 +64,7 @@ class Machine:
         return Limits(
             memory=request.memory,
             cpu_milli=request.cpu_milli or request.assumed_cpu_milli,
-            pids=self.pids_most,
+            pids=self.pids_max,
         )
 
     def gpu_memory_limit(self, request: Request, devices: tuple[int, ...]) -> int:
@@ -82,7 +82,7 @@ def this_machine(
     *,
     name: str | None = None,
     virtual_devices: int | None = None,
-    pids_most: int = PIDS_MOST,
+    pids_max: int = PIDS_MAX,
     control_groups: bool = True,
     groups: cgroups.Cgroups | None = None,
     umask: int = 0o022,
@@ -98,7 +98,7 @@ def this_machine(
     capacity = {
         CPU: cpu_milli,
         MEMORY: os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        PODS: PODS_MOST,
+        PODS: PODS_MAX,
         CPU_SLOTS: max(CPU_SLOTS_MIN, 2 * cpu_milli // 1000),
     }
     models = {device.model for device in devices}
@@ -114,7 +114,7 @@ def this_machine(
     )
     if groups is None:
         groups = cgroups.found(_pool_name(home)) if control_groups else cgroups.Cgroups("")
-    return Machine(node, devices, nvml if devices else None, groups, umask, pids_most)
+    return Machine(node, devices, nvml if devices else None, groups, umask, pids_max)
 
 
 def _pool_name(home: Path) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 _STEP = 2 << 20
 """Limits are whole pages of the driver, so that it rounds none of them."""
-_TEXT_MOST = 200
+_TEXT_MAX = 200
 
 
 class NotLimited(Exception):
@@ -28,7 +28,7 @@ def driver_library() -> Any:
 
         nvml.nvmlInit()
     except Exception as failure:  # noqa: BLE001 - NVMLError exists only with the library
-        raise NotLimited(f"NVML can't be used: {failure}"[:_TEXT_MOST]) from None
+        raise NotLimited(f"NVML can't be used: {failure}"[:_TEXT_MAX]) from None
     return nvml
 
 
@@ -56,7 +56,7 @@ def limit_memory(nvml: Any, group: str, gpus: Sequence[str], memory: int) -> Non
     except AttributeError:
         raise NotLimited("the library of the driver has no such limits") from None
     except nvml.NVMLError as refusal:
-        raise NotLimited(f"the driver refuses: {refusal}"[:_TEXT_MOST]) from None
+        raise NotLimited(f"the driver refuses: {refusal}"[:_TEXT_MAX]) from None
 
 
 def _read(nvml: Any, board: Any, group: str) -> Any:

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from weir.local.cgroups import Limits
 
-MESSAGE_MOST = 1 << 14
+MESSAGE_MAX = 1 << 14
 _NAME = re.compile(r"[0-9]{1,18}/[0-9]{1,18}-[0-9]{1,9}-[0-9]{1,9}", re.ASCII)
 _ACCOUNT = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.@-]{0,254}\$?)?", re.ASCII)
-_NUMBER_MOST = 1 << 62
-_UID_MOST = 10**18
-_DEVICES_MOST = 4096
+_NUMBER_MAX = 1 << 62
+_UID_MAX = 10**18
+_DEVICES_MAX = 4096
 _RLIMITS = 16
 """Resources that the kernel limits for each process."""
 _UNLIMITED = -1
@@ -154,10 +154,10 @@ def _whole(most: int, least: int = 0) -> Reader:
 
 _flag = _value(lambda value: isinstance(value, bool), "true or false")
 _signal = _value(lambda value: type(value) is int and value in SIGNALS, "SIGTERM or SIGKILL")
-_start_name, _number = _text(_NAME), _whole(_NUMBER_MOST)
-_device_list = _items(_whole(_DEVICES_MOST), _DEVICES_MOST)
+_start_name, _number = _text(_NAME), _whole(_NUMBER_MAX)
+_device_list = _items(_whole(_DEVICES_MAX), _DEVICES_MAX)
 _limits = _record(Limits, *[_number] * 4)
-_rlimit = _record(lambda *values: values, _whole(_RLIMITS - 1), *[_whole(_NUMBER_MOST, _UNLIMITED)] * 2)
+_rlimit = _record(lambda *values: values, _whole(_RLIMITS - 1), *[_whole(_NUMBER_MAX, _UNLIMITED)] * 2)
 _start = (_start_name, _text(_ACCOUNT), _device_list, _limits, _items(_rlimit, _RLIMITS))
 _READERS: dict[str, Reader] = {
     kind.__name__: _record(kind, *readers)
@@ -166,8 +166,8 @@ _READERS: dict[str, Reader] = {
         (SignalOrder, (_signal,)),
         (KillOrder, (_start_name,)),
         (JoinOrder, (_start_name,)),
-        (GpuMemoryOrder, (_start_name, _device_list, _whole(_NUMBER_MOST, 1))),
-        (RemoveOrder, (_whole(_UID_MOST), _flag)),
+        (GpuMemoryOrder, (_start_name, _device_list, _whole(_NUMBER_MAX, 1))),
+        (RemoveOrder, (_whole(_UID_MAX), _flag)),
     )
 }
 """Readers of the values of each order, by the name of its class, which is the first word of a message."""

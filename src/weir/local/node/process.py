@@ -17,13 +17,13 @@ from weir.local.node import directories, orders
 from weir.local.node.accounts import Account, AccountRefused, find_account
 from weir.local.node.forked import fork
 from weir.local.node.gpu_memory import NotLimited
-from weir.local.node.orders import MESSAGE_MOST, InvalidOrder, NodeAnswer, Order, decode, encode_answer
+from weir.local.node.orders import MESSAGE_MAX, InvalidOrder, NodeAnswer, Order, decode, encode_answer
 from weir.local.node.starts import Site, limit_gpu_memory, run_start
 from weir.local.records.start_files import StartFiles
 from weir.local.supervisor.supervisor import SIGNALS
 
-_FILES_MOST = len(StartFiles._fields)
-_KILLS_MOST = 20
+_FILES_MAX = len(StartFiles._fields)
+_KILLS_MAX = 20
 _AGAIN_S = 0.01
 """Looks at processes after a kill. All other orders wait meanwhile, and the server orders it again."""
 
@@ -52,7 +52,7 @@ class NodeProcess:
             for fd, _ in poll.poll():
                 if fd == ended:
                     with suppress(BlockingIOError):
-                        os.read(ended, MESSAGE_MOST)
+                        os.read(ended, MESSAGE_MAX)
                     if (code := self._reap(server)) is not None:
                         return code
                 elif not self._carry_out_next(self._starts if fd == self._starts.fileno() else self._calls):
@@ -76,7 +76,7 @@ class NodeProcess:
     def _carry_out_next(self, place: socket.socket) -> bool:
         """Carry out one order; return False if the server is gone."""
         try:
-            message, fds, _, _ = socket.recv_fds(place, MESSAGE_MOST, _FILES_MOST)
+            message, fds, _, _ = socket.recv_fds(place, MESSAGE_MAX, _FILES_MAX)
         except ConnectionResetError:
             return False
         if not message:
@@ -119,7 +119,7 @@ class NodeProcess:
         return self._remove(order)
 
     def _start(self, order: orders.StartOrder, fds: list[int], processes: list[int]) -> NodeAnswer:
-        if len(fds) < _FILES_MOST - 1:
+        if len(fds) < _FILES_MAX - 1:
             raise InvalidOrder("a start needs its open files")
         account = self._account(order.account)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
@@ -169,7 +169,7 @@ class NodeProcess:
         """Kill all processes in the groups of a start, and remove the groups."""
         groups = [Cgroup(*words) for words in self._site.groups.all_of_pod(order.name)]
         killed = False
-        for _ in range(_KILLS_MOST):
+        for _ in range(_KILLS_MAX):
             left = {pid for group in groups for pid in group.processes()}
             if not left:
                 break

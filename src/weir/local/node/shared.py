@@ -28,7 +28,7 @@ SOCKETS_VARIABLE = "WEIR_NODE"
 """Variable in which the server finds its end: JSON with `sockets`, `groups`, `devices` and `socket`."""
 _SUPERVISORS = "supervisors"
 _WRONG_REQUEST = 2
-_FILES_MOST = 1 << 20
+_FILES_MAX = 1 << 20
 
 
 class SharedRefused(Exception):
@@ -41,7 +41,7 @@ def serve_shared(config: dict[str, Any]) -> int:
     `config`: `home`, `socket` of the machine, `user` of the server, `group` of users who may run pods
     (empty: all), `uid_min`, `no_new_privileges`, `gpu_files` (empty: NVIDIA's), and `command` of the server.
     """
-    os.closerange(3, _FILES_MOST)  # jobs must not inherit open files of this process
+    os.closerange(3, _FILES_MAX)  # jobs must not inherit open files of this process
     try:
         site, server = _site(config)
     except (SharedRefused, DirectoryRefused, OSError) as refusal:

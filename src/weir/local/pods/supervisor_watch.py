@@ -21,7 +21,7 @@ _AGAIN_S, _AFTER_FAILURE_S = 0.02, 1.0
 _MAX_LOCKED_CHECKS = 100
 _ENFORCED_AFTER_S = 20.0
 """Time beyond the notice that a supervisor may take to stop a pod."""
-_GRACE_MOST_S = 3600.0
+_GRACE_MAX_S = 3600.0
 """Assumed notice of a request to stop that can't be read."""
 
 
@@ -56,7 +56,7 @@ class SupervisorWatch:
         if run.process >= 0:
             self._processes.signal_supervisor(run.process, signal.SIGTERM)
             process, grace_s = run.process, parse_grace(pod_files.read(run.directory, pod_files.STOP))
-            most_s = (_GRACE_MOST_S if grace_s is None else grace_s) + _ENFORCED_AFTER_S
+            most_s = (_GRACE_MAX_S if grace_s is None else grace_s) + _ENFORCED_AFTER_S
             self._watch.later(most_s, lambda: self._enforce(run, process))
 
     def _enforce(self, run: RunningPod, process: int) -> None:

@@ -14,7 +14,7 @@ from typing import Protocol
 from weir.local.cgroups import Cgroups
 from weir.local.files import secret_files
 from weir.local.node import __main__ as node_process
-from weir.local.node.orders import MESSAGE_MOST, GpuMemoryOrder, NodeAnswer, Order, StartOrder
+from weir.local.node.orders import MESSAGE_MAX, GpuMemoryOrder, NodeAnswer, Order, StartOrder
 from weir.local.processes.fd_watcher import FdWatcher
 from weir.local.records.start_files import StartUnreadable, open_start_files
 
@@ -215,7 +215,7 @@ class NodeClient:
         try:
             with self._lock:
                 socket.send_fds(self._calls, [encode(order)], fds)
-                message = self._calls.recv(MESSAGE_MOST)
+                message = self._calls.recv(MESSAGE_MAX)
         except OSError as failure:
             raise NodeGone(failure.errno, "the node process is gone") from None
         if not message:
@@ -238,7 +238,7 @@ class NodeClient:
 
     def _answered(self) -> None:
         try:
-            message, processes, _, _ = socket.recv_fds(self._starts, MESSAGE_MOST, 1)
+            message, processes, _, _ = socket.recv_fds(self._starts, MESSAGE_MAX, 1)
         except ConnectionResetError:
             message, processes = b"", []
         if message:

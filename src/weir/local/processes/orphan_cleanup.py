@@ -13,7 +13,7 @@ from weir.local.processes.pod_processes import PodProcesses, ProcessesLeft
 from weir.local.records import pod_files
 from weir.local.records.state_dir import StartOutcome, ended
 
-_LOOKS_MOST = 200
+_LOOKS_MAX = 200
 _AGAIN_S = 0.01
 
 
@@ -56,7 +56,7 @@ def kill_with_supervisor(
     Raises:
         OSError: processes remain, or the machine lacks resources.
     """
-    for _ in range(_LOOKS_MOST):
+    for _ in range(_LOOKS_MAX):
         if conclude_start(directory, of_pod, now_s, processes) is not None:
             return
         if not signal_supervisor(directory, signal.SIGKILL, processes):

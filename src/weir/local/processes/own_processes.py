@@ -15,7 +15,7 @@ from weir.local import cgroups
 from weir.local.processes.pod_processes import ProcessesLeft
 from weir.local.records import pod_files
 
-_LOOKS_MOST = 200
+_LOOKS_MAX = 200
 _AGAIN_S = 0.01
 _SESSION_AT = 3
 
@@ -38,7 +38,7 @@ class OwnProcesses:
         groups = [cgroups.Cgroup(*words) for words in of_pod]
         mark = f"WEIR_POD_DIRECTORY={pod_files.own_directory(directory)}".encode(errors="surrogateescape")
         session = _session(directory)
-        for looks in range(_LOOKS_MOST):
+        for looks in range(_LOOKS_MAX):
             for group in groups:
                 group.kill()
             left = [pid for pid in pod_files.processes() if _belongs(pid, mark, session)]

@@ -21,10 +21,10 @@ WAKEUPS = "wakeup"
 """Directory of the home with a second name of the socket."""
 _ENTER = 0o711
 _NAME = re.compile(rb"[0-9]{1,18}/[0-9]{1,18}-[0-9]{1,9}-[0-9]{1,9}")
-_READ_MOST = 1 << 18
-_LINE_MOST = 1 << 16
-_LINES_MOST, _SAVED_MOST = 1000, 100
-_POKES_MOST = 1024
+_READ_MAX = 1 << 18
+_LINE_MAX = 1 << 16
+_LINES_MAX, _SAVED_MAX = 1000, 100
+_POKES_MAX = 1024
 
 
 class MessagesRead(NamedTuple):
@@ -49,8 +49,8 @@ def read_messages(own: str, since: int, span: TimeBounds) -> MessagesRead:
     try:
         size = os.fstat(fd).st_size
         since = since if since <= size else 0  # the file was created again
-        begin = max(since, size - _READ_MOST)
-        text = os.pread(fd, _READ_MOST, begin)
+        begin = max(since, size - _READ_MAX)
+        text = os.pread(fd, _READ_MAX, begin)
     finally:
         os.close(fd)
     whole = text.rfind(b"\n") + 1
@@ -67,8 +67,8 @@ def read_messages(own: str, since: int, span: TimeBounds) -> MessagesRead:
 def _latest(lines: list[bytes]) -> list[bytes]:
     """Return the last lines, and the latest earlier lines that may report a checkpoint or a rung."""
     saved_, rung = SAVED.encode(), RUNG.encode()
-    saved = [line for line in lines[:-_LINES_MOST] if saved_ in line or rung in line][-_SAVED_MOST:]
-    return [line for line in (*saved, *lines[-_LINES_MOST:]) if line and len(line) <= _LINE_MOST]
+    saved = [line for line in lines[:-_LINES_MAX] if saved_ in line or rung in line][-_SAVED_MAX:]
+    return [line for line in (*saved, *lines[-_LINES_MAX:]) if line and len(line) <= _LINE_MAX]
 
 
 def _link_for_containers(home: int) -> None:
@@ -115,7 +115,7 @@ class WakeupSocket:
         """Read a bounded number of wakeups; the rest follows at the next call."""
         names: set[bytes] = set()
         with suppress(BlockingIOError):
-            for _ in range(_POKES_MOST):
+            for _ in range(_POKES_MAX):
                 names.add(self._socket.recv(128))
         for name in names:
             if _NAME.fullmatch(name):

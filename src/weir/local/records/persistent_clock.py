@@ -2,7 +2,7 @@
 
 Within one boot of the machine the timeline follows the boot clock, whatever the wall clock was set to.
 After another boot only the wall clock can tell how long the machine was off, and it may be wrong. So the
-timeline never goes back and never advances by more than AWAY_S_MOST: a wrong clock can't make a history old
+timeline never goes back and never advances by more than AWAY_S_MAX: a wrong clock can't make a history old
 enough to be deleted. Time off that this leaves out is kept beside it: no token
 lives longer by it.
 """
@@ -18,7 +18,7 @@ from weir.local.records import pod_files
 from weir.local.records.pod_records import parse_object
 
 FILE = "clock.json"
-AWAY_S_MOST = 7 * 86400.0
+AWAY_S_MAX = 7 * 86400.0
 """The longest time between two boots that counts."""
 _LATEST_S = 4e9
 """Latest time that is believed, in the year 2096."""
@@ -45,9 +45,9 @@ def resume(
         clock.leave_out(stored.left_out_s, stored.doubtful_s, jump_s)
         return clock
     away_s = max(0.0, wall() - stored.wall_s)
-    starts_s = max(until_s, stored.at_s + min(away_s, AWAY_S_MOST))
+    starts_s = max(until_s, stored.at_s + min(away_s, AWAY_S_MAX))
     clock = Clock(starts_s=starts_s, until_s=until_s, wall=wall, boot=boot, jumped=jumped)
-    left_out_s = max(0.0, away_s - AWAY_S_MOST)
+    left_out_s = max(0.0, away_s - AWAY_S_MAX)
     clock.leave_out(stored.left_out_s + left_out_s, left_out_s)
     return clock
 

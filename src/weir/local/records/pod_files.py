@@ -27,7 +27,7 @@ START, LOCK, RUNNING, STOP, EXIT = "start.json", "lock", "running.json", "stop.j
 NOTES, LOG = "notes.jsonl", "log"
 """In the job's own directory; a copy of STOP lies there too."""
 RECORDS, OWN = "pods", "jobs"
-_START_MOST, _RECORD_MOST = 64 << 20, 1 << 16
+_START_MAX, _RECORD_MAX = 64 << 20, 1 << 16
 
 _encoded = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -93,7 +93,7 @@ def read(directory: str, name: str) -> bytes | UnreadableFile | None:
     Raises:
         OSError: the machine is short of something.
     """
-    text = job_files.read_whole(directory, name, _START_MOST if name == START else _RECORD_MOST)
+    text = job_files.read_whole(directory, name, _START_MAX if name == START else _RECORD_MAX)
     return None if text == b"" and name != START else text
 
 

@@ -21,11 +21,11 @@ SAVED, REPORTED, RUNG = "checkpointed", "report", "rung"
 FETCHES, BUSY = "fetches_image", "busy"
 UMASK = 0o022
 """Default umask of jobs."""
-NUMBER_MOST = 10**15
+NUMBER_MAX = 10**15
 """Larger numbers of steps, seconds or bytes mean nothing here, and not every reader takes them."""
-VALUES_MOST, NAME_MOST, SENTENCE_MOST = 64, 64, 500
-_WORDS_MOST, _WORD_MOST, _DEVICES_MOST = 1 << 20, 1 << 24, 1 << 12
-_CODE_MOST, _SIGNAL_MOST = 255, 64
+VALUES_MAX, NAME_MAX, SENTENCE_MAX = 64, 64, 500
+_WORDS_MAX, _WORD_MAX, _DEVICES_MAX = 1 << 20, 1 << 24, 1 << 12
+_CODE_MAX, _SIGNAL_MAX = 255, 64
 
 
 class _InvalidRecord(ValueError):
@@ -48,7 +48,7 @@ class StartRecord(NamedTuple):
     command: tuple[str, ...]
     directory: str
     grace_s: float
-    log_most: int
+    log_max: int
     environment: dict[str, str]
     cgroups: tuple[tuple[str, dict[str, str], str], ...]
     umask: int
@@ -174,20 +174,20 @@ def _start(record: dict[str, Any]) -> StartRecord:
     if not command:
         raise _InvalidRecord("has no command")
     return StartRecord(
-        (_text(pod[0], "pod"), _whole(pod[1], "pod", NUMBER_MOST), _whole(pod[2], "pod", NUMBER_MOST)),
-        _whole(record.get("start"), "start", NUMBER_MOST),
+        (_text(pod[0], "pod"), _whole(pod[1], "pod", NUMBER_MAX), _whole(pod[2], "pod", NUMBER_MAX)),
+        _whole(record.get("start"), "start", NUMBER_MAX),
         _text(record.get("node"), "node"),
         _devices(record.get("devices")),
         _number(record, "at_s"),
         (
-            _whole(gang_rank[0], "seat", NUMBER_MOST),
-            _whole(gang_rank[1], "seat", NUMBER_MOST),
+            _whole(gang_rank[0], "seat", NUMBER_MAX),
+            _whole(gang_rank[1], "seat", NUMBER_MAX),
             _whole(gang_rank[2], "seat", 65535),
         ),
         command,
         _text(record.get("directory"), "directory"),
         _number(record, "grace_s"),
-        _whole(record.get("log_most"), "log_most", 1 << 62),
+        _whole(record.get("log_max"), "log_max", 1 << 62),
         _words(record.get("environment"), "environment"),
         tuple(_group(group) for group in _items(record.get("cgroups"), "cgroups", 16)),
         _whole(record.get("umask", UMASK), "umask", 0o777),
@@ -201,8 +201,8 @@ def _exit(record: dict[str, Any]) -> ExitRecord:
     started_s = record.get("started_s")
     return ExitRecord(
         _number(record, "at_s"),
-        None if code is None else _whole(code, "code", _CODE_MOST),
-        None if signal is None else _whole(signal, "signal", _SIGNAL_MOST),
+        None if code is None else _whole(code, "code", _CODE_MAX),
+        None if signal is None else _whole(signal, "signal", _SIGNAL_MAX),
         _flag(record, "stopped"),
         _flag(record, "lost"),
         _flag(record, "out_of_memory"),
@@ -211,7 +211,7 @@ def _exit(record: dict[str, Any]) -> ExitRecord:
         None if started_s is None else _number(record, "started_s") or None,
         _number(record, "cpu_s") if "cpu_s" in record else 0.0,
         _whole(record.get("max_rss", 0), "max_rss", 1 << 62),
-        None if error is None else printable(_text(error, "error"), SENTENCE_MOST),
+        None if error is None else printable(_text(error, "error"), SENTENCE_MAX),
     )
 
 
@@ -231,13 +231,13 @@ def _note(record: dict[str, Any], span: TimeBounds) -> JobMessage:
     if kind not in (SAVED, REPORTED, RUNG, FETCHES, BUSY):
         raise _InvalidRecord("has an unknown kind")
     numbers: dict[str, float] = {}
-    for name, value in list(values.items())[:VALUES_MOST] if isinstance(values, dict) else ():
+    for name, value in list(values.items())[:VALUES_MAX] if isinstance(values, dict) else ():
         if _is_number(value) and name.isprintable():
-            numbers[name[:NAME_MOST]] = float(value)
-    is_step = isinstance(step, int) and not isinstance(step, bool) and abs(step) <= NUMBER_MOST
+            numbers[name[:NAME_MAX]] = float(value)
+    is_step = isinstance(step, int) and not isinstance(step, bool) and abs(step) <= NUMBER_MAX
     at_s = span.time_of(_number(record, "at_s"), record.get("boot_s"))
     why = record.get("why") if kind == BUSY else None
-    reason = printable(why, NAME_MOST) if isinstance(why, str) else ""
+    reason = printable(why, NAME_MAX) if isinstance(why, str) else ""
     return JobMessage(kind, at_s, step if is_step else None, numbers, reason)
 
 
@@ -267,7 +267,7 @@ def _number(record: dict[str, Any], name: str) -> float:
     if not _is_number(value):
         raise _InvalidRecord(f"needs a number as {name}")
     assert isinstance(value, int | float)
-    if not 0 <= value <= NUMBER_MOST:
+    if not 0 <= value <= NUMBER_MAX:
         raise _InvalidRecord(f"has {name} out of range")
     return float(value)
 
@@ -286,7 +286,7 @@ def _flag(record: dict[str, Any], name: str) -> bool:
 
 
 def _text(value: object, name: str) -> str:
-    if not isinstance(value, str) or len(value) > _WORD_MOST:
+    if not isinstance(value, str) or len(value) > _WORD_MAX:
         raise _InvalidRecord(f"needs a text as {name}")
     try:
         os.fsencode(value)
@@ -309,7 +309,7 @@ def _list(record: dict[str, Any], name: str, length: int) -> list[Any]:
 
 
 def _texts(value: object, name: str) -> tuple[str, ...]:
-    return tuple(_text(word, name) for word in _items(value, name, _WORDS_MOST))
+    return tuple(_text(word, name) for word in _items(value, name, _WORDS_MAX))
 
 
 def _words(value: object, name: str) -> dict[str, str]:
@@ -320,7 +320,7 @@ def _words(value: object, name: str) -> dict[str, str]:
 
 def _devices(value: object) -> tuple[int, ...]:
     devices = tuple(
-        _whole(device, "devices", _DEVICES_MOST) for device in _items(value, "devices", _DEVICES_MOST)
+        _whole(device, "devices", _DEVICES_MAX) for device in _items(value, "devices", _DEVICES_MAX)
     )
     if len(set(devices)) < len(devices):
         raise _InvalidRecord("lists a device twice")

@@ -16,7 +16,7 @@ from weir.local.files import job_files
 from weir.local.files.job_files import UnreadableFile
 from weir.local.records import pod_files
 
-_READ_MOST = 64 << 20
+_READ_MAX = 64 << 20
 _encoded = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -75,7 +75,7 @@ def _records(directory: str) -> Iterator[int]:
 
 def read(fd: int) -> bytes:
     """Return the content of an open record."""
-    size = min(os.fstat(fd).st_size, _READ_MOST)
+    size = min(os.fstat(fd).st_size, _READ_MAX)
     text, offset = b"", 0
     while offset < size and (block := os.pread(fd, size - offset, offset)):
         text, offset = text + block, offset + len(block)

@@ -104,7 +104,7 @@ def run(settings: ServerSettings, tell: Callable[[str], None] = _print_now) -> i
         machine = this_machine(
             settings.home,
             virtual_devices=settings.virtual_gpus,
-            pids_most=settings.pids_most,
+            pids_max=settings.pids_max,
             groups=None if node is None else node.groups,
             umask=jobs_umask if node is None else UMASK,
         )
@@ -233,7 +233,7 @@ def _open_pool(
         wake=pool.control_thread.wake,
         noted=pool.job_reports.noted,
         refused=pool.job_reports.refused,
-        log_most=settings.log_most,
+        log_max=settings.log_max,
         shared_node=node,
     )
     pool.gpu_memory = backend.gpu_memory

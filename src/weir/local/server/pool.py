@@ -74,8 +74,8 @@ Found = TypeVar("Found")
 Given = ParamSpec("Given")
 Shown = TypeVar("Shown", bound=Answer)
 _LOG = get_logger(__name__)
-ASK_S_MOST = 10.0
-BEGIN_MOST_S = 5.0
+ASK_S_MAX = 10.0
+BEGIN_MAX_S = 5.0
 """Time that a start waits for control at most; control that fails is tried again meanwhile."""
 
 DEFAULT_PROJECT = "default"
@@ -166,7 +166,7 @@ class PoolService(PoolState):
         self.checks["sweeps"] = lambda: self.sweeps.trouble
         self.array_feed.start()
         self.control_thread.start()
-        self.control_thread.wait_begun(BEGIN_MOST_S)  # lists are complete from then on
+        self.control_thread.wait_begun(BEGIN_MAX_S)  # lists are complete from then on
 
     def close(self) -> None:
         """Stop deciding; jobs run on."""
@@ -223,7 +223,7 @@ class PoolService(PoolState):
             RequestRefused: the control loop can't answer now.
         """
         with _unavailable_refused():
-            return await asyncio.wait_for(asyncio.wrap_future(self.control_thread.query(fn)), ASK_S_MOST)
+            return await asyncio.wait_for(asyncio.wrap_future(self.control_thread.query(fn)), ASK_S_MAX)
 
     async def read_state(
         self,

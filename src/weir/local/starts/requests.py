@@ -12,7 +12,7 @@ from weir.local.processes.node_client import NodeClient, NodeLink
 from weir.local.records.state_dir import StateDir
 from weir.local.starts.user_limits import user_rlimits
 
-_OPEN_MOST = 64
+_OPEN_MAX = 64
 """Number of starts requested from a new node process before its answers are read."""
 
 
@@ -61,8 +61,8 @@ class StartRequests:
         """Repeat unanswered requests. A start that has a supervisor, or is over, ignores them."""
         with self._lock:
             unanswered = [run for run in self._running.values() if run.process < 0]
-        for start in range(0, len(unanswered), _OPEN_MOST):
-            some = unanswered[start : start + _OPEN_MOST]
+        for start in range(0, len(unanswered), _OPEN_MAX):
+            some = unanswered[start : start + _OPEN_MAX]
             self._watch.later(0, lambda some=some: self._repeat_some(some))  # type: ignore[misc]
 
     def _repeat_some(self, runs: list[RunningPod]) -> None:

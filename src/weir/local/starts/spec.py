@@ -38,7 +38,7 @@ def start_spec(
     gang_rank: GangRank,
     at_s: float,
     boot_s: float,
-    log_most: int,
+    log_max: int,
 ) -> dict[str, object]:
     """Return the spec of a start, for its supervisor and for recovery."""
     pod, spec, launch = effect.place.pod, local_workload.workload, local_workload.launch
@@ -85,7 +85,7 @@ def start_spec(
         "command": command,
         "directory": directory,
         "grace_s": launch.grace_s,
-        "log_most": log_most,
+        "log_max": log_max,
         "umask": machine.umask,
         "environment": variables,
         "cgroups": machine.groups_of(pod_id, group.request),
@@ -140,7 +140,7 @@ def write_start_spec(
     gang_rank: GangRank,
     at_s: float,
     boot_s: float,
-    log_most: int,
+    log_max: int,
 ) -> Sequence[Words] | None:
     """Have a start on disk, and return the control groups of its pod; None if its directory was there before.
 
@@ -158,7 +158,7 @@ def write_start_spec(
         pod_files.write(
             directory,
             pod_files.START,
-            start_spec(home, machine, local_workload, effect, gang_rank, at_s, boot_s, log_most),
+            start_spec(home, machine, local_workload, effect, gang_rank, at_s, boot_s, log_max),
         )
     except OSError:
         with suppress(OSError):

@@ -16,8 +16,8 @@ from pathlib import Path
 from weir.local.node.orders import Rlimit
 
 DIRECTORY = Path("/etc/security")
-_FILES_MOST, _FILE_MOST = 256, 1 << 20
-_NUMBER_MOST = 1 << 62
+_FILES_MAX, _FILE_MAX = 256, 1 << 20
+_NUMBER_MAX = 1 << 62
 _KIB, _MINUTE = 1024, 60
 _ITEMS = {
     "as": (resource.RLIMIT_AS, _KIB),
@@ -96,7 +96,7 @@ def _lines(directory: Path) -> Iterator[_Line]:
     """Yield the lines of all files, in the order in which they count."""
     files = [directory / "limits.conf"]
     with suppress(OSError):
-        files += sorted((directory / "limits.d").glob("*.conf"))[:_FILES_MOST]
+        files += sorted((directory / "limits.d").glob("*.conf"))[:_FILES_MAX]
     for file in files:
         for text in _text(file).splitlines():
             words = text.partition("#")[0].split()
@@ -109,7 +109,7 @@ def _lines(directory: Path) -> Iterator[_Line]:
 def _text(file: Path) -> str:
     try:
         with file.open("rb") as opened:
-            return opened.read(_FILE_MOST).decode(errors="replace")
+            return opened.read(_FILE_MAX).decode(errors="replace")
     except OSError:
         return ""
 
@@ -120,7 +120,7 @@ def _value(text: str, unit: int) -> int | None:
         return resource.RLIM_INFINITY
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
         return None
-    return min(int(text) * unit, _NUMBER_MOST)
+    return min(int(text) * unit, _NUMBER_MAX)
 
 
 def _precedence(domain: str, login: _Login) -> int:

@@ -20,7 +20,7 @@ NOT_FOUND, NOT_RUNNABLE = 127, 126
 """Exit codes of a shell for a missing command, and for one that isn't executable."""
 _SIGNALS = sorted(set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP})
 _FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
-_REPORT_MOST, _TEXT_MOST = 1 << 16, 4000
+_REPORT_MAX, _TEXT_MAX = 1 << 16, 4000
 
 
 class NotStarted(Exception):
@@ -49,7 +49,7 @@ class Leader:
         """
         with self._other, suppress(BrokenPipeError, ConnectionResetError):
             socket.send_fds(self._other, [b"go"], [log])
-            if report := self._other.recv(_REPORT_MOST):
+            if report := self._other.recv(_REPORT_MAX):
                 raise NotStarted(*json.loads(report))
 
     def dismiss(self) -> None:
@@ -70,7 +70,7 @@ class Leader:
                     _forget_fraction(start.environment)
                 _become(start, files, logs[0], problem)
         except NotStarted as failure:
-            report = [failure.code, str(failure)[:_TEXT_MOST], failure.logged[:_TEXT_MOST]]
+            report = [failure.code, str(failure)[:_TEXT_MAX], failure.logged[:_TEXT_MAX]]
             self._other.send(json.dumps(report).encode())
 
 

@@ -17,7 +17,7 @@ from weir.local.files.job_files import UnreadableFile, open_file
 MIN_OUTPUT_BYTES = 1 << 20
 """The smallest bound there may be."""
 _BLOCK = 4096
-_BACK_BLOCK, _BACK_MOST = 1 << 18, 64 << 20
+_BACK_BLOCK, _BACK_MAX = 1 << 18, 64 << 20
 """Size of one read backwards, and the most bytes to search for the last lines."""
 _PUNCH_HOLE = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
 _SOON_S, _LATE_S, _FIRST_S = 0.2, 10.0, 1.0
@@ -115,7 +115,7 @@ def size_of(path: str) -> int:
 
 
 def tail_of(path: str, lines: int) -> int:
-    """Return the offset of the last lines: at most `_BACK_MOST` bytes before the end.
+    """Return the offset of the last lines: at most `_BACK_MAX` bytes before the end.
 
     The search doesn't cross a gap.
     """
@@ -135,7 +135,7 @@ def tail_of(path: str, lines: int) -> int:
 
 def _tail(fd: int, size: int, newlines: int) -> int:
     """Return the offset after the newline with this number, counted from the end."""
-    least, position = max(0, size - _BACK_MOST), size
+    least, position = max(0, size - _BACK_MAX), size
     if newlines <= 0:
         return size
     while position > least:

@@ -11,7 +11,7 @@ _SHELL_COMMANDS = {
     *("set", "source", ".", "ulimit", "umask", "unset", "until", "while", "{", "("),
 }
 _SHELL_CHARACTERS = set(" \t\n|&;<>()$`*?~")
-_SHOWN_MOST = 200
+_SHOWN_MAX = 200
 
 
 def not_found(command: Sequence[str]) -> str:
@@ -63,6 +63,6 @@ def _program(command: Sequence[str]) -> str:
 def _shown(text: str) -> str:
     """Return a text that can do nothing to a terminal, shortened."""
     shown = "".join(
-        character if character.isprintable() else ascii(character)[1:-1] for character in text[:_SHOWN_MOST]
+        character if character.isprintable() else ascii(character)[1:-1] for character in text[:_SHOWN_MAX]
     )
-    return shown if len(text) <= _SHOWN_MOST else f"{shown}..."
+    return shown if len(text) <= _SHOWN_MAX else f"{shown}..."

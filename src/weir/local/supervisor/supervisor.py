@@ -29,9 +29,9 @@ from weir.local.supervisor.output import OutputFile
 from weir.model.plain_text import printable
 
 _AGAIN_S = 0.05
-_AGAIN_MOST_S = 1.0
+_AGAIN_MAX_S = 1.0
 """Interval of checks after a kill; processes blocked in the kernel die late."""
-_ENTERED_KILLS_MOST = 20
+_ENTERED_KILLS_MAX = 20
 _FULL_DISK_S = 1.0
 _GROUP_READS = 0o640
 SIGNALS = (signal.SIGTERM, signal.SIGCHLD)
@@ -111,7 +111,7 @@ class Supervisor:
         self._started_s = 0.0
         self._kill_at: float | None = None  # monotonic time of the kill
         self._own, self._log = opened
-        self._output = OutputFile(self._log, start.log_most)
+        self._output = OutputFile(self._log, start.log_max)
 
     def start(self) -> None:
         """Start the command, unless a stop was requested before."""
@@ -148,7 +148,7 @@ class Supervisor:
             if left_s is not None and left_s <= 0:
                 self._kill()
                 left_s = again_s
-                again_s = min(2 * again_s, _AGAIN_MOST_S)
+                again_s = min(2 * again_s, _AGAIN_MAX_S)
             if _wait(_sooner(left_s, self._output.due_s())) == signal.SIGTERM:
                 self._stop()
             self._output.look()
@@ -191,7 +191,7 @@ class Supervisor:
     def _leader_gone(self, status: int) -> None:
         self._status = status
         if problem := leftovers.problem(self._own):
-            self._problem = printable(problem, pod_records.SENTENCE_MOST)
+            self._problem = printable(problem, pod_records.SENTENCE_MAX)
         self._usage.read()
         if self._usage.ran_out:
             self._say(_out_of_memory(self._usage))
@@ -205,7 +205,7 @@ class Supervisor:
 
     def _say(self, sentence: str) -> None:
         """Write a sentence into the pod's output."""
-        line = f"weir: {printable(sentence, pod_records.SENTENCE_MOST)}\n"
+        line = f"weir: {printable(sentence, pod_records.SENTENCE_MAX)}\n"
         with suppress(OSError):
             os.write(self._log, line.encode(errors="replace"))
 
@@ -252,7 +252,7 @@ class Supervisor:
 
 def _end_entered(cgroup: cgroups.Cgroup) -> None:
     """End processes that entered the group of a pod from outside, such as those of `weir exec`."""
-    for _ in range(_ENTERED_KILLS_MOST):
+    for _ in range(_ENTERED_KILLS_MAX):
         if not cgroup.processes():
             return
         cgroup.kill()

@@ -14,7 +14,7 @@ from weir.local.cgroups import Words, text_of
 _IO_STAT = ("rbytes=", "wbytes=")
 _CALLS, _BLOCKS = ("rchar:", "wchar:"), ("read_bytes:", "write_bytes:")
 _RECEIVED_AT, _SENT_AT = 0, 8
-_PIDS_MOST = 256
+_PIDS_MAX = 256
 """Processes of a pod whose counters are read; more of them are rarely of different use."""
 
 
@@ -38,7 +38,7 @@ class PodRates:
 def read_counters(groups: Sequence[Words], pids: Sequence[int], host_interfaces: str) -> PodCounters:
     """Read the counters of a pod. `host_interfaces` is the text of the machine's own interfaces."""
     return PodCounters(
-        _group_disk(groups), _process_disk(pids[:_PIDS_MOST]), _network(pids[:1], host_interfaces)
+        _group_disk(groups), _process_disk(pids[:_PIDS_MAX]), _network(pids[:1], host_interfaces)
     )
 
 

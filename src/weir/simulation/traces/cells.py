@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from weir.model.resources import UNLIMITED, amount, seconds
 
 _BOOLEANS = {"true": True, "false": False}
-_WHOLE_MOST = 1_000_000
+_WHOLE_MAX = 1_000_000
 
 
 class Cells:
@@ -61,8 +61,8 @@ class Cells:
         except ValueError:
             self.note(f"{column} {written!r} is not a whole number")
             return default
-        if not least <= value <= _WHOLE_MOST:
-            self.note(f"{column} {written} is out of range: write {least} to {_WHOLE_MOST}")
+        if not least <= value <= _WHOLE_MAX:
+            self.note(f"{column} {written} is out of range: write {least} to {_WHOLE_MAX}")
             return default
         return value
 

@@ -34,16 +34,16 @@ from weir.store.database.identity import PoolIdentity, mark_of_database, open_cl
 from weir.store.database.schema import bring_up_to_date
 from weir.store.errors import StoreFailed, StoreRefusal
 
-TOGETHER_MOST = 512
+TOGETHER_MAX = 512
 """Pieces of work in one commit."""
-QUEUED_MOST = 20_000
+QUEUED_MAX = 20_000
 """Size of the writer's queue; callers wait when it is full."""
-ASK_S_MOST = 30.0
+ASK_S_MAX = 30.0
 """Time that callers wait before they are refused."""
 
 GUARD_S = 2.0
 """Time between two checks of the connection to a database server."""
-GUARD_S_MOST = 10.0
+GUARD_S_MAX = 10.0
 """Time that a check may take before the database counts as lost."""
 
 _DISK_FULL = "The disk that holds the database is full: free some space."
@@ -130,7 +130,7 @@ class Database(ReadableDatabase):
             self._release()
             raise failure(error) from error
         self.listeners: list[WriteListener] = []
-        self._requests: Queue[_WriteRequest | None] = Queue(QUEUED_MOST)
+        self._requests: Queue[_WriteRequest | None] = Queue(QUEUED_MAX)
         self._closing = Lock()
         self._closed = False
         self.failure: StoreFailed | None = None  # error of the last commit
@@ -161,7 +161,7 @@ class Database(ReadableDatabase):
 
     def _put(self, asked: _WriteRequest) -> str:
         try:
-            self._requests.put(asked, timeout=ASK_S_MOST)
+            self._requests.put(asked, timeout=ASK_S_MAX)
         except Full:
             return "The database is overloaded: try again later."
         return ""
@@ -199,7 +199,7 @@ class Database(ReadableDatabase):
         while not self._ended.wait(GUARD_S):
             try:
                 looked = self.write(lambda connection: connection.execute(text("SELECT 1")), durable=False)
-                looked.result(GUARD_S_MOST)
+                looked.result(GUARD_S_MAX)
                 self.lost = None
             except TimeoutError:
                 self.lost = "The database doesn't answer."
@@ -212,7 +212,7 @@ class Database(ReadableDatabase):
         closing = False
         while not closing:
             together = [self._requests.get()]
-            while len(together) < TOGETHER_MOST and together[-1] is not None:
+            while len(together) < TOGETHER_MAX and together[-1] is not None:
                 try:
                     together.append(self._requests.get_nowait())
                 except Empty:

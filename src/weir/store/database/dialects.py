@@ -12,8 +12,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from weir.store.errors import StoreFailed
 
-READERS_MOST = 8
-BUSY_MS_MOST = 10_000
+READERS_MAX = 8
+BUSY_MS_MAX = 10_000
 WAL_BYTES_KEPT = 64 << 20
 WRITES = "weir_writes"
 """Execution option of the writer's connection."""
@@ -67,7 +67,7 @@ def open_engine(address: URL) -> Engine:
     if address.get_backend_name() == "postgresql":
         try:
             engine = create_engine(
-                address, pool_size=READERS_MOST, pool_pre_ping=True, connect_args=_POSTGRES_SESSION
+                address, pool_size=READERS_MAX, pool_pre_ping=True, connect_args=_POSTGRES_SESSION
             )
         except ModuleNotFoundError:
             raise StoreFailed("PostgreSQL needs its driver: pip install 'weir[postgres]'.") from None
@@ -77,7 +77,7 @@ def open_engine(address: URL) -> Engine:
         raise StoreFailed(f"{address.get_backend_name()} isn't a database Weir knows: write {_KNOWN}.")
     if address.database:
         Path(address.database).touch(mode=0o600)
-    engine = create_engine(address, pool_size=READERS_MOST, max_overflow=READERS_MOST)
+    engine = create_engine(address, pool_size=READERS_MAX, max_overflow=READERS_MAX)
     event.listen(engine, "connect", _sqlite_connected)
     event.listen(engine, "begin", _sqlite_begins)
     return engine
@@ -107,7 +107,7 @@ def _sqlite_connected(connection: Any, _record: object) -> None:
     for pragma in (
         "journal_mode = WAL",
         "synchronous = FULL",
-        f"busy_timeout = {BUSY_MS_MOST}",
+        f"busy_timeout = {BUSY_MS_MAX}",
         f"journal_size_limit = {WAL_BYTES_KEPT}",
         "temp_store = MEMORY",
         "secure_delete = ON",  # deleted commands and environments leave no bytes in the file

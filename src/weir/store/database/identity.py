@@ -21,8 +21,8 @@ from weir.store.tables import pool, queues
 FILE = "pool.json"
 NUMBERED = ("pods", "checkpoints")
 """Directories of the home in which each workload's is named by its number."""
-_BYTES_MOST = 1 << 16
-_DIGITS_MOST = 15
+_BYTES_MAX = 1 << 16
+_DIGITS_MAX = 15
 """Longer numbers were given by no database: numbers that begin above them would soon end."""
 _WAY_OUT = (
     "bring the right one back with `weir restore FILE`, or begin a new pool over both with "
@@ -74,7 +74,7 @@ def _numbers(directory: Path) -> list[tuple[int, Path]]:
 
 
 def _is_number(name: str) -> bool:
-    return name.isascii() and name.isdigit() and len(name) <= _DIGITS_MOST
+    return name.isascii() and name.isdigit() and len(name) <= _DIGITS_MAX
 
 
 def mark_of_home(home: Path) -> PoolIdentity | None:
@@ -97,7 +97,7 @@ def _content(file: Path) -> bytes:
     """Return the content of a small file; nothing of a FIFO, which is opened without waiting."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as opened:
-        return opened.read(_BYTES_MOST)
+        return opened.read(_BYTES_MAX)
 
 
 def mark_home(home: Path, mark: PoolIdentity) -> None:

@@ -16,11 +16,11 @@ from weir.store.notifications.outbox import NotificationOutbox
 from weir.store.records import HistoryEvent, RecordPage
 from weir.store.tables import LIVE, events, workloads
 
-PAGE_MOST = 1000
-SENTENCE_MOST = 4096
+PAGE_MAX = 1000
+SENTENCE_MAX = 4096
 STOPPING = "stopping"
 """Kind of the event that says why pods are stopped. Those of an eviction have its cause."""
-AWAITED_S_MOST = 2.0
+AWAITED_S_MAX = 2.0
 """Time for which a reader waits for the events recorded before its question; a disk may hang."""
 _INSERT = insert(events)
 
@@ -67,7 +67,7 @@ class EventHistory(WriteListener):
             return
         first = self._committed + len(self._written) + 1
         rows = [
-            replace(event, id=first + index, sentence=event.sentence[:SENTENCE_MOST])
+            replace(event, id=first + index, sentence=event.sentence[:SENTENCE_MAX])
             for index, event in enumerate(happenings)
         ]
         connection.execute(_INSERT, [row_of(row) for row in rows])
@@ -92,7 +92,7 @@ class EventHistory(WriteListener):
     def _await_recorded(self) -> None:
         """Wait until the events recorded so far are stored, or refused; no answer lacks them."""
         if not self._recording.done():
-            wait((self._recording,), AWAITED_S_MOST)
+            wait((self._recording,), AWAITED_S_MAX)
 
     def listen(self, hear: Hear) -> Callable[[], None]:
         """Call this with new events as soon as they are stored, in the order of their numbers, ends too.
@@ -138,7 +138,7 @@ class EventHistory(WriteListener):
         if kinds:
             where.append(events.c.kind.in_(kinds))
         self._await_recorded()
-        limit = max(1, min(limit, PAGE_MOST))
+        limit = max(1, min(limit, PAGE_MAX))
         query = select(events).where(*where)
         if after is not None:
             query = query.where(events.c.id < after)

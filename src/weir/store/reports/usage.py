@@ -29,7 +29,7 @@ from weir.store.tables import (
 )
 
 By = Kind | Literal["node"]
-POINTS_MOST = 2000
+POINTS_MAX = 2000
 _SUMS = ("allocated_gpu_s", "seen_gpu_s", "used_gpu_s", "over_quota_gpu_s", "waiting_s", "preempted")
 _DRAWN = ("allocated_gpu_s", "used_gpu_s", "over_quota_gpu_s", "waiting_s")
 _REPORTED = (*_SUMS, *STATE_SUMS)
@@ -130,7 +130,7 @@ class UsageReports:
 
         The last point covers the time up to the last stored sample only.
         """
-        points = max(1, min(points, POINTS_MOST))
+        points = max(1, min(points, POINTS_MAX))
         long_s = until_s - since_s
         finest = _finest(since_s, now_s, self._retention)
         span_s = next((span for span in SPANS if span >= finest and long_s <= points * span), DAY)

@@ -81,7 +81,7 @@ class NodeCounter:
 class DeviceCounter:
     """Sums up the usage of one device between two samples."""
 
-    __slots__ = ("allocated", "memory_most", "milli", "seen", "seen_s", "since_s", "used")
+    __slots__ = ("allocated", "memory_max", "milli", "seen", "seen_s", "since_s", "used")
 
     def __init__(self, at_s: float) -> None:
         self.milli = 0.0
@@ -91,7 +91,7 @@ class DeviceCounter:
     def clear(self) -> None:
         """Begin a new sample."""
         self.allocated = self.seen = self.used = 0.0
-        self.memory_most = 0
+        self.memory_max = 0
 
     def advance(self, at_s: float) -> None:
         """Add the usage up to this time."""

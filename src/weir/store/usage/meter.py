@@ -106,7 +106,7 @@ class UsageMeter(EventObserver):
                 counter.seen_s = at_s
                 counter.seen += seen
                 counter.used += seen * min(1.0, max(0.0, fraction))
-            counter.memory_most = max(counter.memory_most, memory)
+            counter.memory_max = max(counter.memory_max, memory)
 
     def take(self, now_s: float) -> UsageSamples:
         """Return the usage since the last call, for `Store.sample`."""
@@ -184,7 +184,7 @@ class UsageMeter(EventObserver):
                         device.allocated / MILLI,
                         device.seen / MILLI,
                         device.used / MILLI,
-                        device.memory_most,
+                        device.memory_max,
                     )
                 )
             device.clear()

@@ -37,7 +37,7 @@ from weir.store.tables import (
 )
 
 PROBED = "probed"
-PIECES_MOST = 24 * 60
+PIECES_MAX = 24 * 60
 """Minutes a long stretch is spread over; a longer one is spread over hours, and one of months over days."""
 FORGOTTEN_TOGETHER = 2000
 """Rows that are deleted in one transaction: others wait for it."""
@@ -73,7 +73,7 @@ class UsageTables:
 
         def work(connection: Connection) -> None:
             for table, rows in tables:
-                add_up(connection, table, rows, most=("memory_most",))
+                add_up(connection, table, rows, most=("memory_max",))
             put(connection, marks, {"name": SAMPLED, "at_s": samples.until_s})
 
         return self._database.write(work, durable=False)
@@ -162,7 +162,7 @@ def _pieces(since_s: float, until_s: float) -> Iterator[tuple[float, float]]:
     whole_s = until_s - since_s
     if whole_s <= 0:
         return
-    step_s = next((span_s for span_s in SPANS if whole_s <= PIECES_MOST * span_s), DAY)
+    step_s = next((span_s for span_s in SPANS if whole_s <= PIECES_MAX * span_s), DAY)
     at_s = since_s
     while at_s < until_s:
         end_s = min(until_s, (at_s // step_s + 1) * step_s)
@@ -184,7 +184,7 @@ def _spread(
     """Return the additions to the sums of each span. Counts can't be split and go to the last span."""
     keys = [column.name for column in table.primary_key if column.name not in ("span_s", "at_s")]
     sums: dict[tuple[Any, ...], dict[str, Any]] = {}
-    counted = {"preempted", "memory_most"}
+    counted = {"preempted", "memory_max"}
     shares: dict[tuple[int, int], float] = defaultdict(float)
     for at_s, part in pieces:
         for span_s in spans:
@@ -198,7 +198,7 @@ def _spread(
             for name, value in row.items():
                 if name in keys:
                     continue
-                if name == "memory_most":
+                if name == "memory_max":
                     totals[name] = max(totals.get(name, 0), value)
                 elif name in counted:
                     totals[name] = totals.get(name, 0) + (value if is_last else 0)

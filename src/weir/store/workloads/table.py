@@ -19,7 +19,7 @@ from weir.store.workloads.journal import WORKLOAD_RECORDS, workload_record
 from weir.store.workloads.new_rows import insert_workloads, new_row
 from weir.store.workloads.search import matching
 
-PAGE_MOST = 1000
+PAGE_MAX = 1000
 PENDING = "pending"
 FEW_MAX = 2000
 """Number of workloads up to which a search finds them first, and reads them by their numbers then."""
@@ -196,7 +196,7 @@ class WorkloadTable:
         `live` has the status (starting, running, stopping) of workloads that aren't over, by uid; others
         are pending. `wanted.statuses` selects by it, and the lines show it.
         """
-        limit = max(1, min(limit, PAGE_MOST))
+        limit = max(1, min(limit, PAGE_MAX))
         ends = sorted(_ENDS if wanted.statuses is None else _ENDS.intersection(wanted.statuses))
 
         def read(connection: Connection) -> RecordPage[WorkloadRow]:

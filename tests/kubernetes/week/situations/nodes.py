@@ -7,7 +7,7 @@ from tools.controlplane.nodes import set_down
 
 SPOT = "example.com/spot"
 BACK_STEPS = 8
-NODES_LEAST = 4
+NODES_MIN = 4
 
 
 def _path(name: str) -> str:
@@ -21,7 +21,7 @@ def _idle(env: Environment) -> str | None:
         for name in env.gpu_nodes()
         if not env.snapshot.nodes[name].cordoned and not env.snapshot.nodes[name].taints
     ]
-    return env.pick(well) if len(well) > NODES_LEAST else None
+    return env.pick(well) if len(well) > NODES_MIN else None
 
 
 def cordon(env: Environment) -> str:

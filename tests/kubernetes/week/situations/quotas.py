@@ -14,7 +14,7 @@ POLICY: Mapping[str, Any] = {
     "gang_grace": "3s",
     "reserve_after": "40s",
     "budgets": {"grace": "6s", "retry": "1s"},
-    "life": {"pause_first": "1s", "pause_most": "6s"},
+    "life": {"pause_first": "1s", "max_pause": "6s"},
 }
 """Weir's own times, shortened as far as they can be."""
 

@@ -77,7 +77,7 @@ def test_updates_at_once_and_one_by_one_equal_a_fresh_score(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("weir.engine.placement.fragmentation._MOST_FIRST", most)
-    monkeypatch.setattr("weir.engine.placement.fragmentation._MOST_PER_NODE", 1)
+    monkeypatch.setattr("weir.engine.placement.fragmentation._MAX_PER_NODE", 1)
     chance = random.Random(7)
     cluster, shapes, capacity = pool(12)
     kept = potential(cluster, shapes)

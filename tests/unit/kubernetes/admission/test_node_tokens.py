@@ -16,7 +16,7 @@ from weir.kubernetes.admission.node_tokens import (
     WAITING_MAX,
     NodeTokens,
 )
-from weir.kubernetes.admission.token_review import TOKENS_MOST, TooManyTokens
+from weir.kubernetes.admission.token_review import TOKENS_MAX, TooManyTokens
 from weir.kubernetes.api.subject_reviews import TokenReview
 
 ACCOUNT = "system:serviceaccount:weir-system:weir-node"
@@ -172,8 +172,8 @@ async def test_forged_tokens_are_reviewed_at_a_rate_and_push_no_agent_out() -> N
     tokens = NodeTokens(api, "weir-system", lambda: now_s[0])  # type: ignore[arg-type]
     assert await tokens.node_of(bearer("agent")) == "gpu-7"
     refused = 0
-    for at in range(30 * TOKENS_MOST):
-        now_s[0] = KEPT_S / 2 * at / (30 * TOKENS_MOST)
+    for at in range(30 * TOKENS_MAX):
+        now_s[0] = KEPT_S / 2 * at / (30 * TOKENS_MAX)
         try:
             assert await tokens.node_of(bearer(at), str(at)) == ""
         except TooManyTokens:
@@ -182,7 +182,7 @@ async def test_forged_tokens_are_reviewed_at_a_rate_and_push_no_agent_out() -> N
             before = len(api.asked)
             assert await tokens.node_of(bearer(at)) == ""
             assert len(api.asked) == before
-    assert refused > 10 * TOKENS_MOST
+    assert refused > 10 * TOKENS_MAX
     assert len(api.asked) <= 1 + NEW.at_once + NEW.per_s * KEPT_S / 2
     before = len(api.asked)
     assert await tokens.node_of(bearer("agent")) == "gpu-7"

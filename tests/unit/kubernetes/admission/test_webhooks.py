@@ -26,7 +26,7 @@ from weir.kubernetes.admission.token_review import (
     TooManyTokens,
 )
 from weir.kubernetes.admission.webhook_server import (
-    BYTES_MOST,
+    BYTES_MAX,
     WebhookServices,
     application,
     serve,
@@ -126,7 +126,7 @@ async def test_metrics_are_for_bearers(tmp_path: Path) -> None:
 
 
 async def test_what_is_no_review_is_refused_without_a_crash(tmp_path: Path) -> None:
-    bodies = [b"", b"{}", b"[]", b"[" * 100_000, b'{"request": 1}', b"\xff", b" " * (BYTES_MOST + 1)]
+    bodies = [b"", b"{}", b"[]", b"[" * 100_000, b'{"request": 1}', b"\xff", b" " * (BYTES_MAX + 1)]
     found = await answers(
         served(QuotaTree()), [("POST", f"/validate/{KEY}", body) for body in bodies], tmp_path
     )

@@ -18,7 +18,7 @@ from tools.controlplane.certificates import Authority
 
 from weir.kubernetes.api import credentials
 from weir.kubernetes.api.connection_pool import CertificateRefused, ConnectionPool, Endpoint, RequestNotSent
-from weir.kubernetes.api.http_connection import HEAD_BYTES_MOST, ConnectionLost, NotHttp
+from weir.kubernetes.api.http_connection import HEAD_BYTES_MAX, ConnectionLost, NotHttp
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
@@ -218,7 +218,7 @@ async def test_a_server_that_wants_to_end_a_connection_gets_another() -> None:
         ([b"HTTP/1.1 200 OK\r\nContent-"], ConnectionLost),
         ([b"SSH-2.0-OpenSSH_9.2\r\n"], NotHttp),
         ([b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"], NotHttp),
-        ([b"HTTP/1.1 200 OK\r\nA: " + b"x" * (HEAD_BYTES_MOST + 1) + b"\r\n\r\n"], NotHttp),
+        ([b"HTTP/1.1 200 OK\r\nA: " + b"x" * (HEAD_BYTES_MAX + 1) + b"\r\n\r\n"], NotHttp),
     ],
 )
 async def test_half_an_answer_is_none(pieces: list[bytes], error: type[Exception]) -> None:

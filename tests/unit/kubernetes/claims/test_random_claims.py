@@ -20,7 +20,7 @@ from weir.kubernetes.claims.selector_results import SelectorResults
 
 EFFORT = int(os.environ.get("WEIR_EFFORT", "1"))
 CASES, EXHAUSTIVE = 1000 * EFFORT, 150 * EFFORT
-COMBINATIONS_MOST = 3000
+COMBINATIONS_MAX = 3000
 RESULTS = SelectorResults()
 
 
@@ -172,7 +172,7 @@ def _exists(case: ReadCase) -> bool | None:
                     ]
             options.append(found)
             size *= len(found)
-            if size > COMBINATIONS_MOST:
+            if size > COMBINATIONS_MAX:
                 return None
     return any(
         violation(case, [each for part in parts for each in part]) == "" for parts in product(*options)

@@ -33,7 +33,7 @@ def postgres() -> Iterator[Postgres]:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name, value in (
-        *((database, name, 0.2) for name in ("GUARD_S", "GUARD_S_MOST")),
+        *((database, name, 0.2) for name in ("GUARD_S", "GUARD_S_MAX")),
         *((writer_module, name, 0.05) for name in ("EVERY_S", "PAUSE_S", "PAUSE_S_MAX")),
         (writer_module, "LAST_WRITE_S", 1.0),
         (stored_answers, "ANSWER_S", 1.0),

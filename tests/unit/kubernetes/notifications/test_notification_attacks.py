@@ -244,7 +244,7 @@ async def test_receivers_that_hang_keep_neither_the_loop_nor_other_rules_waiting
     server = of_url(f"{receiver.origin}/hanging", *names)
     server.rules["good"] = rule("good", uid=uid(999), urlKey="good")
     server.address("good", f"{receiver.origin}/ok")
-    async with leading(server, settings(receiver.origin, timeout=0.5, retry_most=1)) as service:
+    async with leading(server, settings(receiver.origin, timeout=0.5, retry_max=1)) as service:
         await until(lambda: all(server.status(name).get("phase") for name in server.rules))
         for turn in range(5):
             service.see_workloads(changes(running(f"job-{turn}")))
@@ -258,7 +258,7 @@ async def test_receivers_that_hang_keep_neither_the_loop_nor_other_rules_waiting
 
 async def test_a_message_is_not_tried_again_by_a_replica_that_leads_no_more(receiver: Receivers) -> None:
     server, leader = of_url(f"{receiver.origin}/500", "hook"), Leader()
-    allowed = settings(receiver.origin, retry_first=4.0, retry_most=4.0)
+    allowed = settings(receiver.origin, retry_first=4.0, retry_max=4.0)
     async with leading(server, allowed, leader=leader) as service:
         await until(lambda: server.status().get("phase"))
         service.see_workloads(changes(running()))

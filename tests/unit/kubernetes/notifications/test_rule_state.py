@@ -20,7 +20,7 @@ from weir.kubernetes.crd.notification_objects import (
 from weir.kubernetes.notifications.rule_state import MESSAGE_SIZE_MAX, TRIED_MAX, RuleState
 from weir.kubernetes.notifications.workload_events import events_of
 from weir.kubernetes.query.workloads.index import WorkloadIndexEntry
-from weir.kubernetes.state.owners.pod_info import NAME_MOST
+from weir.kubernetes.state.owners.pod_info import NAME_MAX
 from weir.kubernetes.writes.statuses.stated_events import StatedEvent
 from weir.model.notifications import OutboxMessage
 
@@ -249,7 +249,7 @@ def too_long(value: Any, schema: dict[str, Any], path: str = "") -> list[str]:
 def test_the_api_server_takes_the_longest_status() -> None:
     (kind,) = (each for each in definitions() if each["spec"]["names"]["kind"] == KIND)
     schema = kind["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
-    state, name = state_of(rule()), f"{'n' * 63}/{'w' * NAME_MOST}"
+    state, name = state_of(rule()), f"{'n' * 63}/{'w' * NAME_MAX}"
     spec = workload(project="p" * 253).spec
     for turn in range(DELIVERIES_MAX + 2):
         at = range(turn * TOLD_MAX, (turn + 1) * TOLD_MAX)

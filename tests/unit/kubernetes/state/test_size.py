@@ -11,7 +11,7 @@ from tests.unit.kubernetes.small_world import WatchProgress, job, node, project
 from weir.kubernetes.api.objects import KubePod
 
 PODS = 1000
-OURS_MOST, OTHERS_MOST = 4500, 2500  # bytes of one, with its part of its owner, its workload and its node
+OURS_MAX, OTHERS_MAX = 4500, 2500  # bytes of one, with its part of its owner, its workload and its node
 
 
 def _written(at: int, scheduler: str) -> bytes:
@@ -83,8 +83,8 @@ def _bytes_a_pod(scheduler: str) -> float:
 
 
 def test_a_pod_of_ours_takes_little() -> None:
-    assert _bytes_a_pod("weir") < OURS_MOST
+    assert _bytes_a_pod("weir") < OURS_MAX
 
 
 def test_a_pod_of_others_takes_less() -> None:
-    assert _bytes_a_pod("default-scheduler") < OTHERS_MOST
+    assert _bytes_a_pod("default-scheduler") < OTHERS_MAX

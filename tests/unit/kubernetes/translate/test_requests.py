@@ -13,7 +13,7 @@ from weir.kubernetes.translate.claim_constraints import CLAIMED_DEVICES, ClaimCo
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.pod_affinity import PodAffinities
 from weir.kubernetes.translate.requests import (
-    ADDRESSES_MOST,
+    ADDRESSES_MAX,
     DEVICES_LABEL,
     gates,
     has_unstated,
@@ -294,10 +294,10 @@ def test_a_port_of_the_node_is_a_resource():
     init = container("i", ports=[{"hostPort": 10}])
     found = request(containers=[container(ports=ports)], initContainers=[sidecar, init])
     assert found.further == (
-        ("hostport/TCP/8080", ADDRESSES_MOST),
+        ("hostport/TCP/8080", ADDRESSES_MAX),
         ("hostport/TCP/8080/10.0.0.1", 1),
-        ("hostport/TCP/9", ADDRESSES_MOST),
-        ("hostport/UDP/53", ADDRESSES_MOST),
+        ("hostport/TCP/9", ADDRESSES_MAX),
+        ("hostport/UDP/53", ADDRESSES_MAX),
     )
     other = request(containers=[container(requests={"rdma/hca": "1"}, ports=[{"hostPort": 7}])])
     assert unstated_in_use([found, other, Request()]) == {

@@ -61,7 +61,7 @@ def test_resources_that_users_invent_add_no_rows() -> None:
 def test_a_pod_says_which_resource_no_node_has_and_starts_once_one_has_it(
     remembered: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resource_names, "MISSING_MOST", remembered)
+    monkeypatch.setattr(resource_names, "MISSING_MAX", remembered)
     here = begun()
     here.hear("pods", asking("widget", "example.com/widget"))
     here.step()
@@ -88,7 +88,7 @@ def test_a_pod_that_runs_goes_on_when_a_node_states_the_resource() -> None:
 
 
 def test_host_ports_that_users_choose_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resource_names, "HOST_PORTS_MOST", 8)
+    monkeypatch.setattr(resource_names, "HOST_PORTS_MAX", 8)
     here = begun()
     for at in range(20):
         here.hear("pods", with_port(f"p-{at:02}", 80, f"10.0.0.{at}"))

@@ -23,7 +23,7 @@ from weir.kubernetes.usage.series import PrometheusFailed, Series
 from weir.kubernetes.usage.usage_reader import (
     NO_DEVICES,
     NO_REPORTS,
-    PAUSE_S_MOST,
+    PAUSE_S_MAX,
     STALE_AFTER_S,
     STUCK,
     UsageReader,
@@ -223,7 +223,7 @@ def test_a_server_that_comes_back_is_believed_again_and_pauses_grow_until_then()
         rig.passes(EVERY_S)
         pauses.append(rig.reader.pause_s(SETTINGS))
     assert pauses[:3] == [60.0, 120.0, 240.0]
-    assert pauses[-1] == PAUSE_S_MOST
+    assert pauses[-1] == PAUSE_S_MAX
     assert rig.use.devices["n", 0].use is None
     rig.prometheus.fails, rig.prometheus.use = "", 0.5
     rig.passes(EVERY_S)

@@ -222,7 +222,7 @@ def test_weir_s_own_lines_do_nothing_to_a_terminal(rig: Rig) -> None:
 def test_the_last_lines_of_one_endless_line_are_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output, "_BACK_MOST", 1 << 20)
+    monkeypatch.setattr(output, "_BACK_MAX", 1 << 20)
     path = tmp_path / "log"
     path.write_bytes(b"first\n" + b"x" * (3 << 20))
     assert tail_of(str(path), 1) == path.stat().st_size - (1 << 20)

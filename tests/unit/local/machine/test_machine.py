@@ -359,7 +359,7 @@ def test_a_pod_that_forks_without_end_is_refused_and_others_go_on(tmp_path: Path
     try:
         if not rig.machine.groups.pids and "pids" not in rig.machine.groups.controllers:
             pytest.skip("processes can't be limited here")
-        rig.backend.node.machine = replace(rig.machine, pids_most=20)
+        rig.backend.node.machine = replace(rig.machine, pids_max=20)
         bomb = python(
             "import os, time",
             "try:",

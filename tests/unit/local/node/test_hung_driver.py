@@ -12,7 +12,7 @@ import pytest
 from weir.local.cgroups import Cgroups
 from weir.local.node import process
 from weir.local.node.forked import fork, wait_for
-from weir.local.node.orders import MESSAGE_MOST, GpuMemoryOrder
+from weir.local.node.orders import MESSAGE_MAX, GpuMemoryOrder
 from weir.local.node.process import NodeProcess
 from weir.local.node.starts import Site
 from weir.local.processes.node_client import encode
@@ -45,7 +45,7 @@ def _order_again_and_again(forked: list[int]) -> None:
             order(name)
         assert len(forked) == 2
         for _ in range(2):
-            name, refused, *_, is_about_memory = json.loads(ours.recv(MESSAGE_MOST))
+            name, refused, *_, is_about_memory = json.loads(ours.recv(MESSAGE_MAX))
             assert (name, refused, is_about_memory) == ("7/1-0-0", "the driver hasn't answered yet", True)
         ended = forked[0]
         os.kill(ended, signal.SIGKILL)

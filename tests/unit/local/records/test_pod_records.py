@@ -21,7 +21,7 @@ START = {
     "command": ["true"],
     "directory": "/",
     "grace_s": 30.0,
-    "log_most": 1 << 30,
+    "log_max": 1 << 30,
     "environment": {"A": "b"},
     "cgroups": [["/c/x", {"pids.max": "1"}, ""]],
 }

@@ -18,7 +18,7 @@ from weir.notifications.notification_settings import NotificationSettings
 
 FAST = {
     "messages_per_second": 100_000, "messages_per_minute": 100_000, "messages_burst": 100_000, "mails_per_hour": 100_000, "mails_burst": 1000,
-    "retry_first": 0.05, "retry_most": 0.2, "timeout": "120s",
+    "retry_first": 0.05, "retry_max": 0.2, "timeout": "120s",
 }  # fmt: skip
 """Limits under which nothing waits for long."""
 

@@ -18,7 +18,7 @@ from .in_process_server import Standing, standing
 
 YEAR_S = 365.25 * 86400.0
 JUMPS_S = (1.0, 60.0, 3600.0, 86400.0, 10 * YEAR_S)
-RULES = LifecyclePolicy(pause_first=0.3, pause_most=0.3)
+RULES = LifecyclePolicy(pause_first=0.3, max_pause=0.3)
 
 
 @dataclass

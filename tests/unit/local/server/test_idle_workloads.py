@@ -25,7 +25,7 @@ RULES = LifecyclePolicy(
     idle_unprotect=DurationByType(train=1200.0),
     idle_suspend=DurationByType(train=3600.0),
     idle_limit=DurationByType(build=2400.0),
-    idle_extend_most=7200.0,
+    max_idle_extend=7200.0,
 )
 EVERY_S = 30.0
 

@@ -58,7 +58,7 @@ def test_what_is_small_stays_whole(tmp_path: Path) -> None:
 
 
 def test_a_job_that_never_stops_writing_does_not_fill_the_disk(rig: Rig) -> None:
-    rig.backend._log_most = MOST
+    rig.backend._log_max = MOST
     pod = rig.run(
         *python(
             "import sys, time",

@@ -124,7 +124,7 @@ def test_use_counts_for_the_time_since_it_was_measured() -> None:
     use = of_node(samples)
     assert (use.allocated_gpu_s, use.seen_gpu_s, use.used_gpu_s) == (100.0, 40.0, 30.0)
     assert [
-        (each.device, each.allocated_gpu_s, each.used_gpu_s, each.memory_most) for each in samples.devices
+        (each.device, each.allocated_gpu_s, each.used_gpu_s, each.memory_max) for each in samples.devices
     ] == [
         (0, 50.0, 15.0, 5),
         (1, 50.0, 0.0, 0),

@@ -6,7 +6,7 @@ from weir.kubernetes.claims.cel.overloads import Overload, Overloads, succeeds
 from weir.kubernetes.claims.cel.values import CelError, Cidr
 
 Address = IPv4Address | IPv6Address
-_TEXT_MOST = 64
+_TEXT_MAX = 64
 _STEPS = 10
 """Steps for reading or writing an address."""
 
@@ -37,11 +37,11 @@ def any_ipv6_of(text: str) -> IPv6Address:
 
 def _address(text: str) -> Address:
     try:
-        if ":" in text and len(text.partition("%")[0]) <= _TEXT_MOST:
+        if ":" in text and len(text.partition("%")[0]) <= _TEXT_MAX:
             return IPv6Address(text)
-        return IPv4Address(text if len(text) <= _TEXT_MOST else "")
+        return IPv4Address(text if len(text) <= _TEXT_MAX else "")
     except AddressValueError:
-        raise CelError(f"{text[:_TEXT_MOST]!r} is no IP address") from None
+        raise CelError(f"{text[:_TEXT_MAX]!r} is no IP address") from None
 
 
 def cidr_of(text: str) -> Cidr:

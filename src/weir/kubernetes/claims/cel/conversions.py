@@ -17,12 +17,12 @@ _DOUBLE = re.compile(
     rf"[+-]?(?:inf|infinity|nan|(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:e[+-]?{_DIGITS})?)",
     re.IGNORECASE,
 )
-_DOUBLE_MOST = 1000
+_DOUBLE_MAX = 1000
 DOUBLE_STEPS = 40
 """Steps for writing a number with a point."""
 _BOOLEANS = dict.fromkeys(("true", "True", "TRUE", "t", "T", "1"), True)
 _BOOLEANS |= dict.fromkeys(("false", "False", "FALSE", "f", "F", "0"), False)
-_INT_MOST = 1 << 63
+_INT_MAX = 1 << 63
 
 
 def _int_of(text: str) -> int:
@@ -42,19 +42,19 @@ def _unsigned(value: int) -> int:
 
 
 def _truncated(value: float) -> int:
-    if not -_INT_MOST < value < _INT_MOST:
+    if not -_INT_MAX < value < _INT_MAX:
         raise CelError("integer overflow")
     return int(value)
 
 
 def _truncated_unsigned(value: float) -> int:
-    if not 0 <= value < 2 * _INT_MOST:
+    if not 0 <= value < 2 * _INT_MAX:
         raise CelError("unsigned integer overflow")
     return Unsigned(value)
 
 
 def _double_of(text: str) -> float:
-    if len(text) > _DOUBLE_MOST or _DOUBLE.fullmatch(text) is None:
+    if len(text) > _DOUBLE_MAX or _DOUBLE.fullmatch(text) is None:
         raise CelError(f"{text[:100]!r} is no number")
     value = float(text)
     if math.isinf(value) and text.lstrip("+-")[:1] not in ("i", "I"):

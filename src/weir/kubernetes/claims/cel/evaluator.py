@@ -23,7 +23,7 @@ from weir.kubernetes.claims.cel.values import (
     type_name,
 )
 
-STEPS_MOST = 50_000
+STEPS_MAX = 50_000
 """Steps of one evaluation: about 50 ms. The API server's own bound is the cost of a million."""
 _REMEMBERED = 2048
 
@@ -101,12 +101,12 @@ class _Evaluation:
     """Evaluation of a selector, with its remaining steps."""
 
     def __init__(self) -> None:
-        self._steps = STEPS_MOST
+        self._steps = STEPS_MAX
 
     @property
     def spent(self) -> int:
         """Return the steps that were taken."""
-        return STEPS_MOST - self._steps
+        return STEPS_MAX - self._steps
 
     @property
     def is_spent(self) -> bool:
@@ -116,7 +116,7 @@ class _Evaluation:
     def charge(self, steps: int) -> None:
         self._steps -= steps
         if self._steps < 0:
-            raise CelError(f"the selector takes more than {STEPS_MOST} steps")
+            raise CelError(f"the selector takes more than {STEPS_MAX} steps")
 
     def value(self, tree: Expr, scope: Scope) -> Any:
         self.charge(1)

@@ -20,7 +20,7 @@ from weir.kubernetes.claims.cel.values import (
     whole,
 )
 
-INCLUDES_MOST = 48
+INCLUDES_MAX = 48
 _COMPARED_PER_STEP = 50
 """Characters of each of two texts that are compared in the time of a step."""
 
@@ -55,9 +55,9 @@ def _includes(value: Any, part: Any, charge: Charge) -> bool:
     """Return True if a value is the part, or a list that has it among its first items."""
     if not isinstance(value, list):
         return equals(value, part, charge)
-    is_included = _among(part, value[:INCLUDES_MOST], charge)
-    if not is_included and len(value) > INCLUDES_MOST:
-        raise CelError(f"includes() takes a list of at most {INCLUDES_MOST}")
+    is_included = _among(part, value[:INCLUDES_MAX], charge)
+    if not is_included and len(value) > INCLUDES_MAX:
+        raise CelError(f"includes() takes a list of at most {INCLUDES_MAX}")
     return is_included
 
 

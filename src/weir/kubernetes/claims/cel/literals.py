@@ -4,9 +4,9 @@ import math
 import re
 from typing import Any
 
-LENGTH_MOST = 10 * 1024
-_INT_MOST = 1 << 63
-_DIGITS_MOST = 64
+LENGTH_MAX = 10 * 1024
+_INT_MAX = 1 << 63
+_DIGITS_MAX = 64
 
 _ESCAPED = r"(?:[^\\]|\\.)*?"
 _TOKEN = re.compile(
@@ -40,8 +40,8 @@ def tokens_of(text: str) -> list[tuple[str, str]]:
     Raises:
         CelSyntaxError: a part of it is no token, or it is too long.
     """
-    if len(text) > LENGTH_MOST:
-        raise CelSyntaxError(f"an expression has at most {LENGTH_MOST} characters")
+    if len(text) > LENGTH_MAX:
+        raise CelSyntaxError(f"an expression has at most {LENGTH_MAX} characters")
     tokens: list[tuple[str, str]] = []
     position = 0
     while position < len(text):
@@ -83,13 +83,13 @@ def _double(text: str) -> float:
 
 
 def _integer(text: str) -> int:
-    if len(text) > _DIGITS_MOST:
-        raise CelSyntaxError(f"{text[:_DIGITS_MOST]}… is no 64-bit integer")
+    if len(text) > _DIGITS_MAX:
+        raise CelSyntaxError(f"{text[:_DIGITS_MAX]}… is no 64-bit integer")
     unsigned = text[-1] in "uU"
     value = int(text.rstrip("uU"), 16 if "x" in text else 10)
-    if unsigned and 0 <= value < 2 * _INT_MOST:
+    if unsigned and 0 <= value < 2 * _INT_MAX:
         return Unsigned(value)
-    if unsigned or not -_INT_MOST <= value < _INT_MOST:
+    if unsigned or not -_INT_MAX <= value < _INT_MAX:
         raise CelSyntaxError(f"{text} is no 64-bit integer")
     return value
 

@@ -16,8 +16,8 @@ _UUID = re.compile(r"(?i:[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})")
 _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})([^\n][0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
-_LABEL_MOST = 63
-_SUBDOMAIN_MOST = 253
+_LABEL_MAX = 63
+_SUBDOMAIN_MAX = 253
 
 Errors = list[str]
 
@@ -34,15 +34,15 @@ def _errors(text: str, pattern: re.Pattern[str], most: int, noun: str) -> Errors
 
 def _label(text: str) -> Errors:
     noun = "DNS label but a subdomain" if _SUBDOMAIN.fullmatch(text) else "DNS label of RFC 1123"
-    return _errors(text, _LABEL, _LABEL_MOST, noun)
+    return _errors(text, _LABEL, _LABEL_MAX, noun)
 
 
 def _label_1035(text: str) -> Errors:
-    return _errors(text, _LABEL_1035, _LABEL_MOST, "DNS label of RFC 1035")
+    return _errors(text, _LABEL_1035, _LABEL_MAX, "DNS label of RFC 1035")
 
 
 def _subdomain(text: str) -> Errors:
-    return _errors(text, _SUBDOMAIN, _SUBDOMAIN_MOST, "DNS subdomain of RFC 1123")
+    return _errors(text, _SUBDOMAIN, _SUBDOMAIN_MAX, "DNS subdomain of RFC 1123")
 
 
 def _qualified_name(text: str) -> Errors:
@@ -56,11 +56,11 @@ def _qualified_name(text: str) -> Errors:
     )
     if not name:
         return [*errors, "the name is empty", "the name has no character"]
-    return errors + _errors(name, _NAME, _LABEL_MOST, "name of letters, digits, '-', '_' and '.'")
+    return errors + _errors(name, _NAME, _LABEL_MAX, "name of letters, digits, '-', '_' and '.'")
 
 
 def _label_value(text: str) -> Errors:
-    return _errors(text, _NAME, _LABEL_MOST, "value of a label") if text else []
+    return _errors(text, _NAME, _LABEL_MAX, "value of a label") if text else []
 
 
 def _prefix(check: Callable[[str], Errors]) -> Callable[[str], Errors]:

@@ -8,7 +8,7 @@ from typing import Any
 from weir.kubernetes.claims.cel.literals import Unsigned
 from weir.kubernetes.claims.cel.values import CelError, Charge, type_name
 
-SIZE_MOST = 100_000
+SIZE_MAX = 100_000
 """Characters, bytes or items of a value that an expression builds."""
 TEXT_PER_STEP = 10
 """Characters that are read in the time of a step."""
@@ -84,7 +84,7 @@ def expect_size(size: int) -> None:
     Raises:
         CelError: it has more.
     """
-    if size > SIZE_MOST:
+    if size > SIZE_MAX:
         raise CelError("a value is too large")
 
 

@@ -12,8 +12,8 @@ import re2
 from weir.kubernetes.claims.cel.overloads import Overload, Overloads
 from weir.kubernetes.claims.cel.values import CelError, Charge
 
-PATTERN_MOST = 1000
-_MEMORY_MOST = 1 << 19
+PATTERN_MAX = 1000
+_MEMORY_MAX = 1 << 19
 """Bytes of a compiled pattern and of the states that a search builds."""
 _INSTRUCTIONS_PER_STEP = 32
 """Instructions that are tried on a character in the time of a step, if each character needs all of them."""
@@ -31,7 +31,7 @@ _SINGLE_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 
 def _options() -> re2.Options:
     options = re2.Options()
-    options.max_mem = _MEMORY_MOST
+    options.max_mem = _MEMORY_MAX
     options.never_capture = True
     options.log_errors = False
     return options
@@ -57,8 +57,8 @@ def _program(pattern: str, charge: Charge) -> Any:
     Raises:
         CelError: it is none, or too large.
     """
-    if len(pattern) > PATTERN_MOST:
-        raise CelError(f"a pattern has at most {PATTERN_MOST} characters")
+    if len(pattern) > PATTERN_MAX:
+        raise CelError(f"a pattern has at most {PATTERN_MAX} characters")
     charge(len(_CLASS.findall(pattern)) * _CLASS_STEPS)
     compiled = _compiled(pattern)
     if isinstance(compiled, str):

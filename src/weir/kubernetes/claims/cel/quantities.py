@@ -11,10 +11,10 @@ from weir.kubernetes.translate.quantities import exact
 _WRITTEN = re.compile(r"[+-]?0*(?P<digits>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<suffix>[A-Za-z]?i?[-+0-9]*)")
 _BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_DIGITS_MOST = 18
-_BINARY_DIGITS_MOST = 14
+_DIGITS_MAX = 18
+_BINARY_DIGITS_MAX = 14
 """Decimal digits of an integer with a binary suffix; each suffix takes three."""
-_INT_MOST = 1 << 63
+_INT_MAX = 1 << 63
 _NANO = 10**9
 _STEPS = 10
 """Steps for reading, adding or dividing quantities."""
@@ -41,17 +41,17 @@ def _rounded(amount: Fraction, *, is_binary: bool) -> Fraction:
     size = abs(amount)
     if _NANO % size.denominator:
         size = Fraction(math.ceil(size * _NANO), _NANO)
-    if is_binary and size >= _INT_MOST:
-        size = Fraction(_INT_MOST - 1)
+    if is_binary and size >= _INT_MAX:
+        size = Fraction(_INT_MAX - 1)
     return -size if amount < 0 else size
 
 
 def _is_whole(match: re.Match[str]) -> bool:
     digits, fraction, suffix = len(match["digits"]), len(match["fraction"] or ""), match["suffix"]
     if suffix in _BINARY:
-        return not fraction and digits + 3 * (_BINARY.index(suffix) + 1) <= _BINARY_DIGITS_MOST
+        return not fraction and digits + 3 * (_BINARY.index(suffix) + 1) <= _BINARY_DIGITS_MAX
     exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
-    return digits + fraction <= _DIGITS_MOST and exponent >= fraction
+    return digits + fraction <= _DIGITS_MAX and exponent >= fraction
 
 
 def _compared(one: Quantity, other: Quantity) -> int:
@@ -70,7 +70,7 @@ def _subtracted(one: Quantity, other: Quantity) -> Quantity:
 
 
 def _fits(amount: Fraction) -> bool:
-    return -_INT_MOST <= amount < _INT_MOST
+    return -_INT_MAX <= amount < _INT_MAX
 
 
 def _is_integer(one: Quantity) -> bool:

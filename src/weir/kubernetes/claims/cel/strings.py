@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from weir.kubernetes.claims.cel.overloads import SIZE_MOST, Kind, Overload, Overloads, expect_size
+from weir.kubernetes.claims.cel.overloads import SIZE_MAX, Kind, Overload, Overloads, expect_size
 from weir.kubernetes.claims.cel.values import CelError
 
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
@@ -72,7 +72,7 @@ def _split(text: str, separator: str, most: int = -1) -> list[str]:
     if most == 0 or not (text or separator):
         return []
     if separator:
-        return text.split(separator, most - 1 if 0 < most <= SIZE_MOST else -1)
+        return text.split(separator, most - 1 if 0 < most <= SIZE_MAX else -1)
     if not 0 < most < len(text):
         return list(text)
     return [*text[: most - 1], text[most - 1 :]]
@@ -80,7 +80,7 @@ def _split(text: str, separator: str, most: int = -1) -> list[str]:
 
 def _replace(text: str, old: str, new: str, most: int = -1) -> str:
     expect_size(len(text) + (len(text) + 1) * len(new))
-    return text.replace(old, new, most if 0 <= most <= SIZE_MOST else -1)
+    return text.replace(old, new, most if 0 <= most <= SIZE_MAX else -1)
 
 
 def quoted(text: str) -> str:

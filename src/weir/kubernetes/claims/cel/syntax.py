@@ -11,7 +11,7 @@ from typing import Any
 from weir.kubernetes.claims.cel.literals import CelSyntaxError, literal, tokens_of
 from weir.kubernetes.claims.cel.values import TYPES
 
-DEPTH_MOST = 100
+DEPTH_MAX = 100
 _RELATIONS = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"))
 _CONSTANTS = {"true": True, "false": False, "null": None}
 _RESERVED = frozenset(
@@ -89,8 +89,8 @@ class _CelParser:
 
     def ternary(self) -> Expr:
         self._depth += 1
-        if self._depth > DEPTH_MOST:
-            raise CelSyntaxError(f"an expression is nested at most {DEPTH_MOST} deep")
+        if self._depth > DEPTH_MAX:
+            raise CelSyntaxError(f"an expression is nested at most {DEPTH_MAX} deep")
         tree = self._binary(0)
         if self._take("?"):
             then = self._binary(0)
@@ -114,8 +114,8 @@ class _CelParser:
         depth = 0
         while sign := self._take(*self._LEVELS[level]):
             depth += 1
-            if depth > DEPTH_MOST:
-                raise CelSyntaxError(f"an expression has at most {DEPTH_MOST} operands in a row")
+            if depth > DEPTH_MAX:
+                raise CelSyntaxError(f"an expression has at most {DEPTH_MAX} operands in a row")
             kind = {"||": "or", "&&": "and"}.get(sign, "binary")
             tree = Expr(kind, sign, (tree, self._binary(level + 1)))
         return tree
@@ -124,8 +124,8 @@ class _CelParser:
         signs = []
         while sign := self._take("!", "-"):
             signs.append(sign)
-        if len(signs) > DEPTH_MOST:
-            raise CelSyntaxError(f"an expression is nested at most {DEPTH_MOST} deep")
+        if len(signs) > DEPTH_MAX:
+            raise CelSyntaxError(f"an expression is nested at most {DEPTH_MAX} deep")
         if signs and signs[-1] == "-" and self._peek() in ("<int>", "<float>"):
             signs.pop()
             kind, text = self._tokens[self._at]
@@ -140,8 +140,8 @@ class _CelParser:
         length = 0
         while sign := self._take(".", "["):
             length += 1
-            if length > DEPTH_MOST:
-                raise CelSyntaxError(f"an expression has at most {DEPTH_MOST} fields in a row")
+            if length > DEPTH_MAX:
+                raise CelSyntaxError(f"an expression has at most {DEPTH_MAX} fields in a row")
             optional = self._take("?")
             if sign == "[":
                 index = self.ternary()

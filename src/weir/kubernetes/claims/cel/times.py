@@ -14,8 +14,8 @@ _SECOND = 1_000_000_000
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": _SECOND}
 _UNITS |= {"m": 60 * _SECOND, "h": 3600 * _SECOND}
 _PARTS = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
-_TEXT_MOST = 256
-_NANOSECONDS_MOST = 1 << 63
+_TEXT_MAX = 256
+_NANOSECONDS_MAX = 1 << 63
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 """Seconds since 1970 of the years 1 to 9999."""
 _TIME = re.compile(
@@ -43,7 +43,7 @@ def duration_of(text: str) -> Duration:
     if unsigned == "0":
         return Duration(0)
     total = position = 0
-    while position < len(unsigned) <= _TEXT_MOST:
+    while position < len(unsigned) <= _TEXT_MAX:
         match = _PARTS.match(unsigned, position)
         if match is None or not (match[1] or match[2]):
             break
@@ -51,7 +51,7 @@ def duration_of(text: str) -> Duration:
         unit, parts = _UNITS[match[3]], (match[2] or "")[:18]
         total += int(match[1] or 0) * unit + int(parts or 0) * unit // 10 ** len(parts)
     if position == 0 or position < len(unsigned):
-        raise CelError(f"{text[:_TEXT_MOST]!r} is no duration")
+        raise CelError(f"{text[:_TEXT_MAX]!r} is no duration")
     return _duration(-total if text[0] == "-" else total)
 
 
@@ -61,7 +61,7 @@ def timestamp_of(text: str) -> Timestamp:
     Raises:
         CelError: the text is none, or of a year before 1 or after 9999.
     """
-    match = _TIME.fullmatch(text) if len(text) <= _TEXT_MOST else None
+    match = _TIME.fullmatch(text) if len(text) <= _TEXT_MAX else None
     try:
         if match is None:
             raise ValueError(text)  # noqa: TRY301
@@ -70,7 +70,7 @@ def timestamp_of(text: str) -> Timestamp:
         if hours > 24 or minutes >= 60:
             raise ValueError(text)  # noqa: TRY301
     except ValueError:
-        raise CelError(f"{text[:_TEXT_MOST]!r} is no timestamp") from None
+        raise CelError(f"{text[:_TEXT_MAX]!r} is no timestamp") from None
     offset = (hours * 60 + minutes) * (-60 if match[8] == "-" else 60)
     seconds = (date - _EPOCH) // timedelta(seconds=1) - offset
     return _timestamp(seconds * _SECOND + int((match[7] or "")[:9].ljust(9, "0")), offset)
@@ -121,7 +121,7 @@ def subtracted(first: Duration | Timestamp, second: Duration | Timestamp) -> Dur
 
 
 def _duration(nanoseconds: int) -> Duration:
-    if not -_NANOSECONDS_MOST <= nanoseconds < _NANOSECONDS_MOST:
+    if not -_NANOSECONDS_MAX <= nanoseconds < _NANOSECONDS_MAX:
         raise CelError("duration overflow")
     return Duration(nanoseconds)
 
@@ -154,7 +154,7 @@ def _offset(time: Timestamp, zone: str) -> int:
         return int((offset or timedelta(0)).total_seconds())
     match = _OFFSET.fullmatch(zone)
     if match is None:
-        raise CelError(f"{zone[:_TEXT_MOST]!r} is no offset from UTC")
+        raise CelError(f"{zone[:_TEXT_MAX]!r} is no offset from UTC")
     hours, minutes = int(match[1]), int(match[2])
     return (hours * 60 + (-minutes if zone[0] == "-" else minutes)) * 60
 
@@ -167,9 +167,9 @@ def _zone(name: str) -> ZoneInfo:
         CelError: there is none of this name.
     """
     try:
-        return ZoneInfo("UTC" if name in ("", "Local") else name if len(name) <= _TEXT_MOST else "")
+        return ZoneInfo("UTC" if name in ("", "Local") else name if len(name) <= _TEXT_MAX else "")
     except (ValueError, OSError, KeyError):  # not a key, a folder, not found
-        raise CelError(f"there is no time zone {name[:_TEXT_MOST]!r}") from None
+        raise CelError(f"there is no time zone {name[:_TEXT_MAX]!r}") from None
 
 
 def _getter(read: Callable[[Timestamp, int], int]) -> tuple[Overload, ...]:

@@ -22,7 +22,7 @@ _PATH_PLAIN = "/:@&=+$,;-_.~"
 _FRAGMENT_PLAIN = "/:@&=+$,;-_.~!()*?"
 _WRITTEN = re.compile(r"[A-Za-z0-9\-_.~$&+,/:;=@!'()*\[\]%]*", re.ASCII)
 """Characters of a path that stay as they are, if all its characters are among them."""
-_PARAMETERS_MOST = 10_000
+_PARAMETERS_MAX = 10_000
 _PARAMETER_STEPS = 2
 """Steps for each parameter of a query."""
 
@@ -172,7 +172,7 @@ def _query(url: Url, charge: Charge) -> dict[str, list[str]]:
     written = url.query.split("&")
     charge(len(written) * _PARAMETER_STEPS + len(url.query) // 10)
     parameters: dict[str, list[str]] = {}
-    for parameter in written if len(written) <= _PARAMETERS_MOST else ():
+    for parameter in written if len(written) <= _PARAMETERS_MAX else ():
         if parameter and ";" not in parameter and _BAD_ESCAPE.search(parameter) is None:
             name, _, value = parameter.replace("+", " ").partition("=")
             parameters.setdefault(_decoded(name), []).append(_decoded(value))

@@ -16,8 +16,8 @@ _SEMVER = re.compile(
     r"(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?",
     re.ASCII,
 )
-_SEMVER_MOST = 256
-_WHOLE_MOST = 1 << 63
+_SEMVER_MAX = 256
+_WHOLE_MAX = 1 << 63
 
 
 Charge = Callable[[int], None]
@@ -144,7 +144,7 @@ def semver_of(text: str) -> Semver:
     Raises:
         CelError: the text isn't a semantic version.
     """
-    match = _SEMVER.fullmatch(text) if len(text) <= _SEMVER_MOST else None
+    match = _SEMVER.fullmatch(text) if len(text) <= _SEMVER_MAX else None
     if match is None:
         raise CelError(f"{text!r} is no semantic version")
     parts = []
@@ -158,7 +158,7 @@ def semver_of(text: str) -> Semver:
     version = Semver(int(match[1]), int(match[2]), int(match[3]), tuple(parts), match[5] or "")
     if (
         max(version.major, version.minor, version.patch, *(number for _, number, _ in parts), 0)
-        >= 2 * _WHOLE_MOST
+        >= 2 * _WHOLE_MAX
     ):
         raise CelError(f"{text!r} has a number beyond 64 bits")
     return version
@@ -255,9 +255,9 @@ def whole(value: int, like: Any = 0) -> int:
         CelError: it isn't within them.
     """
     if isinstance(like, Unsigned):
-        if not 0 <= value < 2 * _WHOLE_MOST:
+        if not 0 <= value < 2 * _WHOLE_MAX:
             raise CelError("unsigned integer overflow")
         return Unsigned(value)
-    if not -_WHOLE_MOST <= value < _WHOLE_MOST:
+    if not -_WHOLE_MAX <= value < _WHOLE_MAX:
         raise CelError("integer overflow")
     return value

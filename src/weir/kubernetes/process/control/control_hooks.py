@@ -203,7 +203,7 @@ class ClusterControlHooks:
         changed = self._reasons.update(control, now_s)
         backend.reasons_changed(changed)
         backend.tell_waiting(now_s)
-        stops = self._long_stops.take(cluster, self.policy.life.stop_grace_most, now_s)
+        stops = self._long_stops.take(cluster, self.policy.life.max_stop_grace, now_s)
         if stops:
             self.submit(stops)
         self._log.waits(cluster, changed, backend.reasons, self.cycle)

@@ -12,7 +12,7 @@ from weir.kubernetes.state.claims.inventory import ClaimInventory, ClaimKey
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.model.nodes import Node
 
-_KINDS_MOST = 32
+_KINDS_MAX = 32
 """Nodes of different devices that are looked at to count the GPUs of a claim."""
 
 
@@ -70,7 +70,7 @@ class ClaimGpus:
         kinds: dict[tuple[object, ...], Sequence[DevicePool]] = {}
         for pools in self._inventory.known_pools() if claims else ():
             kind = tuple((pool.key[0], len(pool.devices)) for pool in pools)
-            if len(kinds) < _KINDS_MOST:
+            if len(kinds) < _KINDS_MAX:
                 kinds.setdefault(kind, pools)
         return self._counter.claimed(claims, list(kinds.values()))
 

@@ -12,7 +12,7 @@ from weir.kubernetes.translate.node_terms import terms
 from weir.model.nodes import Node
 from weir.model.workloads import NodeAffinityRule
 
-CONSUMERS_MOST = 256
+CONSUMERS_MAX = 256
 """Pods for which a claim can be reserved."""
 
 
@@ -72,8 +72,8 @@ def _why_unusable(pod: KubePod, claim: ResourceClaim) -> str:
         return "is being deleted: create it again when it is gone" if is_named else "is being deleted"
     if not is_own and not is_named:
         return "was made for another pod: delete that claim"
-    if len(reserved) >= CONSUMERS_MOST and all(consumer.uid != pod.metadata.uid for consumer in reserved):
-        return f"{CONSUMERS_MOST} pods use: name another one"
+    if len(reserved) >= CONSUMERS_MAX and all(consumer.uid != pod.metadata.uid for consumer in reserved):
+        return f"{CONSUMERS_MAX} pods use: name another one"
     return ""
 
 

@@ -310,9 +310,7 @@ class ResourceClaims:
     def _is_settled(self, key: str) -> bool:
         """Return True if the API server shows the outcome of each claim of a refused binding."""
         chosen = [allocation for allocation in self._chosen[key][1] if allocation.body is not None]
-        return bool(chosen) and all(
-            map(self.inventory.is_settled, (allocation.claim for allocation in chosen))
-        )
+        return bool(chosen) and all(self.inventory.is_settled(allocation.claim) for allocation in chosen)
 
     def _split(
         self, pod: KubePod, node: Node, special: SpecialClaim | None

@@ -13,7 +13,7 @@ import msgspec
 
 from weir.kubernetes.api.resource_objects import DeviceClass
 from weir.kubernetes.claims.allocation_status import new_allocations
-from weir.kubernetes.claims.allocator import STEPS_MOST, ClaimRefusal, allocate
+from weir.kubernetes.claims.allocator import STEPS_MAX, ClaimRefusal, allocate
 from weir.kubernetes.claims.cel.evaluator import StepMeter
 from weir.kubernetes.claims.cel.values import CelError
 from weir.kubernetes.claims.claim_requests import ClaimError, ClaimRequests, ExactDevices
@@ -28,16 +28,16 @@ from weir.kubernetes.translate.requests import PLENTY
 from weir.model.nodes import Node
 from weir.model.resources import CLAIMS_PREFIX, TAINTED_PREFIX
 
-COPIES_MOST = 128
+COPIES_MAX = 128
 """Copies of one set of claims that are counted on a node: more are seen when these are allocated."""
 USUAL_STEPS = 1000
 """Devices tried to count the copies of a set on a node that are free."""
-FURTHER_STEPS_MOST = 200_000
+FURTHER_STEPS_MAX = 200_000
 """Limit of further devices tried for one set on all nodes: a second or two."""
-_TEXT_MOST = 160
+_TEXT_MAX = 160
 AmountsOn = Callable[[Node, ExtendedResources], ShareAmounts]
 """Returns the amounts of a share on a node."""
-_COUNTS_MOST = 100_000
+_COUNTS_MAX = 100_000
 
 
 @dataclass(slots=True)
@@ -208,9 +208,9 @@ class ClaimSets:
         alike = (claim_set.resource, *_likeness(claims, pools, usage, self._results))
         copies = self._copies.get(alike)
         if copies is None:
-            if len(self._copies) >= _COUNTS_MOST:
+            if len(self._copies) >= _COUNTS_MAX:
                 self._copies.clear()
-            if self.further_steps[claim_set.resource] > FURTHER_STEPS_MOST:
+            if self.further_steps[claim_set.resource] > FURTHER_STEPS_MAX:
                 return 0  # the search takes too long, and other sets would have to wait
             meter = StepMeter()
             copies = self._copies[alike] = self._counted(claims, pools, usage, meter)
@@ -227,7 +227,7 @@ class ClaimSets:
         held = ClaimedDeviceUsage(
             set(usage.exclusive), {key: dict(consumed) for key, consumed in usage.shared.items()}
         )
-        for copies in range(COPIES_MOST):
+        for copies in range(COPIES_MAX):
             chosen = allocate(claims, pools, held, self._results, meter=meter)
             if isinstance(chosen, ClaimRefusal):
                 return copies
@@ -235,10 +235,10 @@ class ClaimSets:
                 for device in allocation.devices:
                     held.add(device)
             if not any(not pick.devices.admin for pick in chosen):
-                return COPIES_MOST  # admin access uses no device up
-            if meter.steps > STEPS_MOST:
+                return COPIES_MAX  # admin access uses no device up
+            if meter.steps > STEPS_MAX:
                 return copies + 1  # a lower bound: the rest is counted after this allocation
-        return COPIES_MOST
+        return COPIES_MAX
 
 
 def _provided_amounts(sets: Iterable[ClaimSet], node: Node) -> dict[str, int]:
@@ -264,7 +264,7 @@ def _described(counted: Sequence[tuple[str, ClaimRequests]]) -> str:
         ]
         parts.append(f"{label} ({'; '.join(wishes)})")
     text = ", ".join(parts)
-    return text if len(text) <= _TEXT_MOST else f"{text[:_TEXT_MOST]}…"
+    return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}…"
 
 
 def _likeness(

@@ -135,7 +135,7 @@ class Gang:
     head: PodInfo | None = None  # info of one of its pods, for annotations of the workload
     succeeded: dict[str, str] = field(default_factory=dict)  # roles of succeeded pods that still exist
     project: str | None = None
-    priority_most: int | None = None  # limit of its project
+    priority_max: int | None = None  # limit of its project
     gpu_quota_milli: int | None = None  # quota of its project; None without one
     uses: str | None = None  # project that can't be deleted before it ends
     refusal: str = ""  # reason why it can't be scheduled
@@ -289,7 +289,7 @@ class Gang:
     def priority(self) -> int:
         """Return the priority of the class, or else of the type; at most the maximum of the project."""
         requested = self.priority_asked
-        return requested if self.priority_most is None else min(requested, self.priority_most)
+        return requested if self.priority_max is None else min(requested, self.priority_max)
 
     @property
     def priority_asked(self) -> int:

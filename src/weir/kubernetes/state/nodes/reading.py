@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from weir.kubernetes.api.objects import KubeNode
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.quantities import exact, in_unit
-from weir.kubernetes.translate.requests import CLUSTER_LABEL, DEVICE_MEMORY_MOST, DEVICES_LABEL, DEVICES_MOST
+from weir.kubernetes.translate.requests import CLUSTER_LABEL, DEVICE_MEMORY_MAX, DEVICES_LABEL, DEVICES_MAX
 from weir.model.nodes import Effect, Node, Taint
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -36,8 +36,8 @@ def node_of(node: KubeNode, devices: DeviceResources, mistakes: list[str] | None
         except ValueError as error:
             wrong.append(f"{name} is left out: {error}")
             continue
-        if not 0 <= count <= DEVICES_MOST:
-            wrong.append(f"{name} is left out: {count} is no number of devices from 0 to {DEVICES_MOST}")
+        if not 0 <= count <= DEVICES_MAX:
+            wrong.append(f"{name} is left out: {count} is no number of devices from 0 to {DEVICES_MAX}")
         elif count > gpus:
             kind, gpus = name, count
     labels = {**node.metadata.labels, CLUSTER_LABEL: ""}
@@ -72,7 +72,7 @@ def _device_memory(labels: Mapping[str, str]) -> int:
 
 def _sane_memory(value: int) -> int:
     """Return the bytes of a device; 0 (unknown) if no device can have this size."""
-    return value if 0 < value <= DEVICE_MEMORY_MOST else 0
+    return value if 0 < value <= DEVICE_MEMORY_MAX else 0
 
 
 def _taints(node: KubeNode) -> tuple[Taint, ...]:

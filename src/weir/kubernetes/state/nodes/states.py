@@ -39,7 +39,7 @@ from weir.kubernetes.translate.gpu_sharing import (
     SHARED_NODES_DRAIN,
     is_share,
 )
-from weir.kubernetes.translate.requests import DEVICES_LABEL, DEVICES_MOST, has_unstated
+from weir.kubernetes.translate.requests import DEVICES_LABEL, DEVICES_MAX, has_unstated
 from weir.model.nodes import Node
 from weir.model.workloads import WHOLE_MILLI, Request
 from weir.state.events import NodeLost, NodeSet
@@ -219,7 +219,7 @@ class NodeStates:
         if site is None or site.base is None:
             return False
         may_exceed = recorded and bool(claim_needs(place.request))
-        if not are_devices_of(place, DEVICES_MOST if may_exceed else site.base.gpus):
+        if not are_devices_of(place, DEVICES_MAX if may_exceed else site.base.gpus):
             return False
         memory = site.base.gpu_memory
         shares, pod_request = device_shares(site.ours.values(), memory), place.request.share_on(memory)

@@ -9,7 +9,7 @@ from weir.kubernetes.api.objects import KubePod
 from weir.kubernetes.state.nodes.shared import SharedNode
 from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.kubernetes.translate.gpu_sharing import DRAINING, SET_ASIDE, is_share
-from weir.kubernetes.translate.requests import DEVICES_MOST, has_unstated, host_ports, in_units, requested
+from weir.kubernetes.translate.requests import DEVICES_MAX, has_unstated, host_ports, in_units, requested
 from weir.model.nodes import Node, Taint
 from weir.model.resources import CLAIMS_PREFIX, PODS
 from weir.model.workloads import WHOLE_MILLI, Request
@@ -57,7 +57,7 @@ def foreign_usage(
     except ValueError:  # an unreadable amount: the other scheduler can't have counted it
         pod_request, counted = {}, {}
     count = min(
-        DEVICES_MOST, sum(int(amount) for name, amount in pod_request.items() if devices.has_gpus(name))
+        DEVICES_MAX, sum(int(amount) for name, amount in pod_request.items() if devices.has_gpus(name))
     )
     amounts = tuple(sorted({**counted, **host_ports(pod.spec), PODS: 1}.items()))
     return ForeignUsage(once(pod.spec.node_name), once(amounts), count, once(marks), once(attached))

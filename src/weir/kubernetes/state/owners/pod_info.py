@@ -9,7 +9,7 @@ from weir.kubernetes.translate.kinds import DerivedWorkload, GangKey
 from weir.kubernetes.translate.requests import PodRequest
 from weir.model.workloads import Request
 
-NAME_MOST = 200
+NAME_MAX = 200
 """Characters of the name of a `Workload` object."""
 _IS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _NEVER_IN_NAMES = re.compile(r"[^a-z0-9]+", re.ASCII)
@@ -21,10 +21,10 @@ def object_name(key: GangKey) -> str:
     A pod may name an owner that doesn't exist, with any text for a kind and a name.
     """
     name = f"{key.kind.lower()}-{key.name}" + (f"-{key.gang.lower()}" if key.gang else "")
-    if len(name) <= NAME_MOST and _IS_NAME.fullmatch(name):
+    if len(name) <= NAME_MAX and _IS_NAME.fullmatch(name):
         return name
     readable = name if _IS_NAME.fullmatch(name) else _NEVER_IN_NAMES.sub("-", name.lower())
-    return f"{readable[: NAME_MOST - 9].strip('-.')}-{hashlib.sha256(name.encode()).hexdigest()[:8]}".strip(
+    return f"{readable[: NAME_MAX - 9].strip('-.')}-{hashlib.sha256(name.encode()).hexdigest()[:8]}".strip(
         "-"
     )
 

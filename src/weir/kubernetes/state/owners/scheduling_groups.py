@@ -32,7 +32,7 @@ from weir.kubernetes.translate.scheduling_groups import (
 from weir.model.nodes import Topology
 from weir.model.workloads import TopologyRequest
 
-NODE_LABELS_MOST = 16
+NODE_LABELS_MAX = 16
 """Node labels by which groups keep together at a time; each is a topology of its own for the engine."""
 GONE_MAX = 10_000
 """Deleted groups that are remembered; workloads of earlier ones end a minute after their last pod."""
@@ -118,9 +118,8 @@ class SchedulingGroups:
             if group_object is None:
                 self._note_gone({policy.uid for policy in self._policies.get(object_key, {}).values()})
             else:
-                self._gone_uids.pop(
-                    group_object.metadata.uid, None
-                )  # the group was read in another API version
+                # The group may have been read in another API version
+                self._gone_uids.pop(group_object.metadata.uid, None)
                 is_group = kind == POD_GROUP
                 policies = (
                     {"": policy_of_pod_group(group_object)}
@@ -213,7 +212,7 @@ class SchedulingGroups:
     @property
     def topologies(self) -> tuple[Topology, ...]:
         """Return a topology for each node label that groups keep to."""
-        labels = sorted(islice(self._labels, NODE_LABELS_MOST))
+        labels = sorted(islice(self._labels, NODE_LABELS_MAX))
         return tuple([Topology(f"{LABEL_TOPOLOGY}{label}", (label,)) for label in labels])
 
     def made_by(self, uids: Iterable[str]) -> set[str]:
@@ -266,7 +265,7 @@ class SchedulingGroups:
 
     def _is_taken(self, label: str) -> bool:
         """Return True if a node label is one of those that groups may keep to."""
-        return label in islice(self._labels, NODE_LABELS_MOST)
+        return label in islice(self._labels, NODE_LABELS_MAX)
 
     def _wait(self, namespace: str, named: GroupReference, policy: GroupPolicy | None) -> tuple[str, str]:
         """Return why a pod waits for its group, and the code of that."""
@@ -282,7 +281,7 @@ class SchedulingGroups:
             return f"{part}: make the group without parentCompositePodGroupName.", REFUSED
         label = policy.topology_key
         if label and not self._is_taken(label):
-            full = f"{NODE_LABELS_MOST} other node labels keep groups together already"
+            full = f"{NODE_LABELS_MAX} other node labels keep groups together already"
             return f"Its {named} keeps to one value of {label}, and {full}.", REFUSED
         return "", ""
 

@@ -19,7 +19,7 @@ MOVES_S = 30.0
 """Time after which a starting or stopping pod isn't waited for any more."""
 SUSPENDED_S = 30.0
 """Time in which an accepted suspension shows on the owner; later, it was undone or had no effect."""
-BACK_FIRST_S, BACK_MOST_S = 0.2, 30.0
+BACK_FIRST_S, BACK_MAX_S = 0.2, 30.0
 
 
 class PodOrders:
@@ -135,7 +135,7 @@ class PodOrders:
         self._pods.moving.pop(tracked.key, None)
         self._node_states.ours(tracked.key, None)
         self._claims.refused(tracked.key, now_s, is_settled=again or is_settled)
-        tracked.back_s = 0.0 if again else min(BACK_MOST_S, max(BACK_FIRST_S, 2 * tracked.back_s))
+        tracked.back_s = 0.0 if again else min(BACK_MAX_S, max(BACK_FIRST_S, 2 * tracked.back_s))
         if tracked.back_s:
             tracked.back_at_s = now_s + tracked.back_s
             self._pods.look_again(tracked.back_at_s, tracked.key)

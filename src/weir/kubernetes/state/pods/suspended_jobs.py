@@ -16,7 +16,7 @@ from weir.kubernetes.state.owners.pod_info import PodInfo
 from weir.kubernetes.state.pods.resolver import PodResolver
 from weir.kubernetes.state.pods.template_claims import TemplateClaims
 from weir.kubernetes.state.queues.quota_objects import QuotaObjects
-from weir.kubernetes.state.workloads.adoption import PODS_MOST
+from weir.kubernetes.state.workloads.adoption import PODS_MAX
 from weir.kubernetes.state.workloads.registry import WorkloadRegistry
 from weir.kubernetes.translate.annotations import Annotations, means_something
 from weir.kubernetes.translate.job_templates import TEMPLATE
@@ -141,7 +141,7 @@ class SuspendedJobs:
         gang = self._registry.of(info)
         gang.head = replace(info, pod_request=replace(info.pod_request, request=other))
         gang.adopted = True
-        gang.foreseen = min(info.derived.pods or 1, PODS_MOST)
+        gang.foreseen = min(info.derived.pods or 1, PODS_MAX)
         gang.whole = gang.needed = max(1, info.derived.min_pods)
         slots: list[TrackedPod | None] = [None] * min(gang.needed, SLOTS_MAX)
         role, gang.groups = info.derived.role, []

@@ -21,8 +21,8 @@ from weir.kubernetes.translate.pod_resizes import count_resizes
 
 EMPTY_S = 60.0
 """A workload without a pod is over after this time if its owner doesn't say whether more will come."""
-SHAPES_MOST = 50_000
-SKEW_S_MOST = 60.0
+SHAPES_MAX = 50_000
+SKEW_S_MAX = 60.0
 """A time of the API that is further from our own of the same moment isn't believed: a clock was set."""
 _OVER = ("Succeeded", "Failed")
 
@@ -114,7 +114,7 @@ class PodTracker:
 
     def once(self, value: Any) -> Any:
         """Return one shared object for equal values."""
-        if len(self._shapes) > SHAPES_MOST:
+        if len(self._shapes) > SHAPES_MAX:
             self._shapes.clear()
         return self._shapes.setdefault(value, value)
 
@@ -137,7 +137,7 @@ class PodTracker:
             tracked.guessed = False
             tracked.start, tracked.devices = 0, ()
             tracked.at_s = self.now_s if tracked.gang is not None else scheduled_s(pod)
-        elif abs((at_s := placed_s(pod)) - tracked.at_s) < SKEW_S_MOST:
+        elif abs((at_s := placed_s(pod)) - tracked.at_s) < SKEW_S_MAX:
             tracked.at_s = at_s  # equal after a restart of control
         tracked.bound, tracked.assumed, tracked.node = True, False, node
         tracked.back_at_s = tracked.back_s = 0.0

@@ -1,8 +1,8 @@
 """Departments, projects and topologies in effect, and the project of each pod.
 
 An object that can't be used any more counts as it did when it last could. A project that is deleted while
-workloads of it run stays as it was, without taking anything new, and goes with the last of them. Who begins
-only then finds its name on them, and no quota.
+workloads of it run stays as it was, without taking anything new, and goes with the last of them. A scheduler
+that begins only then finds its name on them, and no quota.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ from weir.state.events import QueuesSet, TopologiesSet
 
 Key = tuple[str, str]
 _LOG = get_logger(__name__)
-NAMED_MOST = 4
+NAMED_MAX = 4
 """Projects that a refusal names."""
 _WEAK = "project"
 """Generic label that names a project only if such a project exists."""
@@ -273,8 +273,8 @@ class QuotaObjects:
 
 def _first(names: Sequence[str]) -> str:
     """Return the first names as a list in words: of bounded length, and seldom another when one is added."""
-    named = ", ".join(names[:NAMED_MOST])
-    return named if len(names) <= NAMED_MOST else f"{named} and others"
+    named = ", ".join(names[:NAMED_MAX])
+    return named if len(names) <= NAMED_MAX else f"{named} and others"
 
 
 def _fault_of(kind: str, queue_object: QueueObject) -> Exception | None:

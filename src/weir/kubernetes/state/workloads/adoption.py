@@ -12,7 +12,7 @@ from weir.kubernetes.translate.kinds import DerivedWorkload, GangKey
 from weir.kubernetes.translate.requests import PodRequest
 from weir.model.workloads import Request, WorkloadType
 
-PODS_MOST = 1_000_000
+PODS_MAX = 1_000_000
 _OVER = ("Succeeded", "Failed", "Stopped")
 
 
@@ -27,7 +27,7 @@ def adopted(name: str, workload_object: WorkloadObject) -> PodInfo | None:
     if object_name(key) != bare:
         return None  # not in Weir's form
     type_ = WorkloadType(spec.type) if spec.type in set(WorkloadType) else WorkloadType.TRAIN
-    pods = min(max(1, spec.min_pods), PODS_MOST)
+    pods = min(max(1, spec.min_pods), PODS_MAX)
     return PodInfo(
         DerivedWorkload(key, "", type_, pods),
         Annotations(project=spec.project or None, type=type_, preemptible=spec.preemptible),

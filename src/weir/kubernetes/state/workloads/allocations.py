@@ -17,17 +17,17 @@ from weir.kubernetes.state.gangs.gang import AllocationOrigin, Gang, PodAllocati
 from weir.kubernetes.state.nodes.states import NodeStates
 from weir.kubernetes.state.nodes.usage import PodUsage
 from weir.kubernetes.translate.bound_pods import GPUS_KEY, START_KEY
-from weir.kubernetes.translate.requests import DEVICE_MEMORY_MOST, DEVICES_MOST
+from weir.kubernetes.translate.requests import DEVICE_MEMORY_MAX, DEVICES_MAX
 from weir.model.workloads import WHOLE_MILLI
 
-START_MOST = 1 << 31
+START_MAX = 1 << 31
 """Largest start number that is read from an annotation; the next ones are still far from overflow."""
-COUNT_MOST = 1 << 53
+COUNT_MAX = 1 << 53
 """Largest count that is read from a status: every JSON parser keeps it exactly."""
-SECONDS_MOST = 1e11
+SECONDS_MAX = 1e11
 """Longest time in seconds that is read from a status, some three thousand years."""
-_TEXT_MOST = 8 * DEVICES_MOST
-_DIGITS_MOST = 10
+_TEXT_MAX = 8 * DEVICES_MAX
+_DIGITS_MAX = 10
 
 
 # Reading recorded allocations
@@ -38,18 +38,18 @@ def annotated(pod: KubePod) -> PodAllocation | None:
     written = pod.metadata.annotations
     devices = _indices(written.get(GPUS_KEY, ""))
     start = _number(written.get(START_KEY, ""))
-    if devices is None or start is None or not 1 <= start <= START_MOST:
+    if devices is None or start is None or not 1 <= start <= START_MAX:
         return None
     return PodAllocation(pod.spec.node_name, devices, start)
 
 
 def recorded(allocation: AllocationStatus) -> PodAllocation | None:
     """Return the allocation in a Workload's status, None if it is malformed."""
-    if len(allocation.devices) > DEVICES_MOST or not all(
-        0 <= device < DEVICES_MOST for device in allocation.devices
+    if len(allocation.devices) > DEVICES_MAX or not all(
+        0 <= device < DEVICES_MAX for device in allocation.devices
     ):
         return None
-    start = allocation.start if 1 <= allocation.start <= COUNT_MOST else 0
+    start = allocation.start if 1 <= allocation.start <= COUNT_MAX else 0
     return PodAllocation(allocation.node, tuple(sorted(allocation.devices)), start)
 
 
@@ -58,7 +58,7 @@ def is_sound(allocation: AllocationStatus) -> bool:
     if recorded(allocation) is None or not allocation.devices:
         return False
     by_share = 0 < allocation.share <= WHOLE_MILLI and not allocation.memory
-    return by_share or (0 < allocation.memory <= DEVICE_MEMORY_MOST and not allocation.share)
+    return by_share or (0 < allocation.memory <= DEVICE_MEMORY_MAX and not allocation.share)
 
 
 def life_of(status: LifecycleStatus) -> WorkloadProgress:
@@ -91,25 +91,25 @@ def _idle_of(idle: IdleStatus) -> IdleProgress:
 def _indices(text: str) -> tuple[int, ...] | None:
     if not text:
         return ()
-    if len(text) > _TEXT_MOST:
+    if len(text) > _TEXT_MAX:
         return None
     read = [_number(part) for part in text.split(",")]
-    indices = tuple(sorted(index for index in read if index is not None and index < DEVICES_MOST))
+    indices = tuple(sorted(index for index in read if index is not None and index < DEVICES_MAX))
     return indices if len(indices) == len(read) else None
 
 
 def _number(text: str) -> int | None:
-    if not text or len(text) > _DIGITS_MOST or not (text.isascii() and text.isdigit()):
+    if not text or len(text) > _DIGITS_MAX or not (text.isascii() and text.isdigit()):
         return None
     return int(text)
 
 
 def _count(value: int) -> int:
-    return value if 0 <= value <= COUNT_MOST else 0
+    return value if 0 <= value <= COUNT_MAX else 0
 
 
 def _seconds(value: float) -> float:
-    return value if 0.0 <= value <= SECONDS_MOST else 0.0
+    return value if 0.0 <= value <= SECONDS_MAX else 0.0
 
 
 # Choosing the valid allocation

@@ -17,7 +17,7 @@ from weir.model.workloads import Workload
 from weir.state.events import BudgetRemoved, BudgetSet, PodKey, PodProtected
 
 Labels = Callable[[str], Mapping[str, str]]
-_NAMED_MOST = 3
+_NAMED_MAX = 3
 
 
 class Budgets:
@@ -289,8 +289,8 @@ def _joined(keys: tuple[str, ...]) -> str:
     """Return one name for several budgets of one namespace."""
     namespace = _namespace(keys[0])
     names = [key.partition("/")[2] for key in keys]
-    ellipsis = "+..." if len(names) > _NAMED_MOST else ""
-    return f"{namespace}/{'+'.join(names[:_NAMED_MOST])}{ellipsis}"
+    ellipsis = "+..." if len(names) > _NAMED_MAX else ""
+    return f"{namespace}/{'+'.join(names[:_NAMED_MAX])}{ellipsis}"
 
 
 def _needed(gang: Gang) -> int:

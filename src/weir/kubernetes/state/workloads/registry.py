@@ -155,7 +155,7 @@ class WorkloadRegistry:
     def choose_project(self, gang: Gang) -> None:
         """Choose the project of a workload, or record why there is none."""
         wanted = self._choose_project(gang)
-        gang.priority_most = self._quota_objects.max_priority(gang.project)
+        gang.priority_max = self._quota_objects.max_priority(gang.project)
         gang.gpu_quota_milli = self._quota_objects.gpu_quota_milli(gang.project)
         uses = gang.uses if gang.quarantined else gang.project or wanted
         goes_on = gang.is_over() is None or any(tracked.holds for tracked in gang.pods())

@@ -105,7 +105,7 @@ class ApiWriter:
             api,
             leadership,
             per_s=pace.events_per_s,
-            waiting_most=pace.events_waiting,
+            waiting_max=pace.events_waiting,
             clock=clock,
             busy=lambda: self._under_way[Urgency.PODS] > pace.beside_pods,
         )

@@ -21,7 +21,7 @@ from weir.kubernetes.writes.operations import EmitEvent
 
 PAUSE_S = 1.0
 """After an event that the API server couldn't take; the refusal of one event delays no other."""
-STARTS_MOST = 64
+STARTS_MAX = 64
 """Limit of queued events that aren't about pending work; above it, events of starts are left out.
 
 Each pod says itself where it is, and in a burst an event costs the API server as much as a binding.
@@ -54,7 +54,7 @@ class EventRecorder:
         leadership: Leadership,
         *,
         per_s: float,
-        waiting_most: int,
+        waiting_max: int,
         busy: Callable[[], bool],
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -65,7 +65,7 @@ class EventRecorder:
         self._rate = RateLimiter(per_s, burst=max(1.0, per_s))
         self._first: FairQueue[QueuedEvent] = FairQueue()
         self._later: FairQueue[QueuedEvent] = FairQueue()
-        self._waiting_most = waiting_most
+        self._waiting_max = waiting_max
         self._busy = busy
         self._wake = asyncio.Event()
         self._turns = 0
@@ -82,10 +82,10 @@ class EventRecorder:
         events it is the one with the most events.
         """
         namespace = event.regarding.namespace
-        if len(self) >= self._waiting_most:
+        if len(self) >= self._waiting_max:
             self._drop_one(self._later if len(self._later) else self._first, namespace)
         queue = self._first if event.waits else self._later
-        if event.type == "Normal" and not event.waits and len(queue) >= STARTS_MOST:
+        if event.type == "Normal" and not event.waits and len(queue) >= STARTS_MAX:
             if queue.to_shorten(namespace) == namespace:
                 self.dropped += 1
                 return

@@ -45,7 +45,7 @@ from weir.kubernetes.writes.operations import (
 )
 from weir.kubernetes.writes.shown_text import shown
 
-NAME_MOST, NOTE_BYTES_MOST, INSTANCE_MOST = 230, 1024, 128
+NAME_MAX, NOTE_BYTES_MAX, INSTANCE_MAX = 230, 1024, 128
 _SEVERAL = "more than one PodDisruptionBudget"
 
 
@@ -247,10 +247,10 @@ def _event(event: EmitEvent, now_s: float) -> Mapping[str, object]:
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"name": f"{regarding.name[:NAME_MOST]}.{uuid4().hex[:16]}"},
+        "metadata": {"name": f"{regarding.name[:NAME_MAX]}.{uuid4().hex[:16]}"},
         "eventTime": datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "reportingController": REPORTER,
-        "reportingInstance": socket.gethostname()[:INSTANCE_MOST],  # in a pod, the name of the pod
+        "reportingInstance": socket.gethostname()[:INSTANCE_MAX],  # in a pod, the name of the pod
         "regarding": {key: value for key, value in about.items() if value},
         "action": event.action,
         "reason": event.reason,
@@ -262,6 +262,6 @@ def _event(event: EmitEvent, now_s: float) -> Mapping[str, object]:
 def _cut(note: str) -> str:
     """Cut a note to the number of bytes that the API server accepts."""
     encoded = note.encode()
-    if len(encoded) <= NOTE_BYTES_MOST:
+    if len(encoded) <= NOTE_BYTES_MAX:
         return note
-    return encoded[: NOTE_BYTES_MOST - 3].decode(errors="ignore") + "…"
+    return encoded[: NOTE_BYTES_MAX - 3].decode(errors="ignore") + "…"

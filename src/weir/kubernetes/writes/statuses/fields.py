@@ -18,7 +18,7 @@ from weir.kubernetes.writes.statuses.values import Words
 from weir.model.reasons import ReasonCode, as_sentence
 from weir.state.events import PodKey
 
-ALLOCATED_BYTES_MOST = 1 << 19
+ALLOCATED_BYTES_MAX = 1 << 19
 """Allocations of one workload that are recorded: an object of the API holds little more than a megabyte."""
 
 
@@ -71,7 +71,7 @@ def notices(gang: Gang) -> Iterator[tuple[str, str]]:
 def allocations(holding: Iterable[TrackedPod], *, granted: bool) -> list[Words]:
     """Return the nodes and devices of pods, as far as Weir counts them and an object can hold them."""
     entries: list[Words] = []
-    left = ALLOCATED_BYTES_MOST
+    left = ALLOCATED_BYTES_MAX
     for tracked in sorted(holding, key=lambda pod: pod.name):
         if not tracked.settled or tracked.guessed:
             continue

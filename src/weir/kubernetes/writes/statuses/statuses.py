@@ -62,7 +62,7 @@ REWORDED_S = 60.0
 """Delay of a reason whose words alone changed, while more than FEW workloads are pending."""
 WAITING_AT_ONCE = 8
 """In a burst, workloads that wait and are told why in one turn."""
-EVENTS_HELD_MOST = 16  # events of a workload that are kept until its object exists
+EVENTS_HELD_MAX = 16  # events of a workload that are kept until its object exists
 _MOVING = frozenset(("Starting", "Running", "Stopping"))
 _WAITING = frozenset(("Pending", "Refused", "Running", "Starting"))
 
@@ -113,7 +113,7 @@ class StatusWriter:
     ) -> None:
         """Emit an event about a workload once its object exists."""
         events = self._events.setdefault(gang, [])
-        if len(events) < EVENTS_HELD_MOST:
+        if len(events) < EVENTS_HELD_MAX:
             events.append(EmitEvent(regarding(gang, ""), reason, cut(sentence), action, type_, waits=True))
 
     def reasons_changed(self, names: Iterable[str]) -> None:

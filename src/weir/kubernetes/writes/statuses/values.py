@@ -15,8 +15,8 @@ from weir.kubernetes.writes.shown_text import shown
 from weir.state.events import Nominated
 
 Words = dict[str, Any]
-SENTENCE_MOST = 2000
-NAMED_MOST = 16
+SENTENCE_MAX = 2000
+NAMED_MAX = 16
 """Workloads and nodes that a list of an object names: a reclaim may stop thousands."""
 TROUBLES_NAMED_MAX = 4
 
@@ -89,7 +89,7 @@ def nomination_status(gang: Gang, nomination: Nominated) -> Words:
     return {
         "at": moment(nomination.at_s),
         "places": places,
-        "freedBy": list(nomination.freed_by[:NAMED_MOST]),
+        "freedBy": list(nomination.freed_by[:NAMED_MAX]),
     }
 
 
@@ -120,8 +120,8 @@ def is_reworded(patch: Words, before: Words) -> bool:
 
 def cut(sentence: str) -> str:
     """Return as much of a sentence as an object holds, and as anybody reads."""
-    sentence = shown(sentence[: SENTENCE_MOST + 1])
-    return sentence if len(sentence) <= SENTENCE_MOST else f"{sentence[: SENTENCE_MOST - 1]}…"
+    sentence = shown(sentence[: SENTENCE_MAX + 1])
+    return sentence if len(sentence) <= SENTENCE_MAX else f"{sentence[: SENTENCE_MAX - 1]}…"
 
 
 def expected(why: Explanation | None) -> str | None:
@@ -131,8 +131,8 @@ def expected(why: Explanation | None) -> str | None:
 
 
 def plain(numbers: Mapping[str, object]) -> Words:
-    """Return numbers of a reason as an object holds them; of a list the first NAMED_MOST."""
+    """Return numbers of a reason as an object holds them; of a list the first NAMED_MAX."""
     return {
-        key: list(value)[:NAMED_MOST] if isinstance(value, list | tuple | set | frozenset) else value
+        key: list(value)[:NAMED_MAX] if isinstance(value, list | tuple | set | frozenset) else value
         for key, value in numbers.items()
     }

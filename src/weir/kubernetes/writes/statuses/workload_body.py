@@ -36,7 +36,7 @@ PHASES = {
     WorkloadOutcome.FAILED: "Failed",
     WorkloadOutcome.STOPPED: "Stopped",
 }
-NODES_NAMED_MOST = 16
+NODES_NAMED_MAX = 16
 
 NO_LIFE = WorkloadProgress()
 
@@ -203,7 +203,7 @@ def status_body(
         **({} if gang.adopted and not gang.foreseen else {"gpus": written(GPU, milli)}),
         **memory_isolation(gang, holding, cluster_state),
         **({} if gang.time_to_gpu_s is None else {"timeToGpuSeconds": round(gang.time_to_gpu_s, 1)}),
-        "nodes": sorted({tracked.node for tracked in holding})[:NODES_NAMED_MOST],
+        "nodes": sorted({tracked.node for tracked in holding})[:NODES_NAMED_MAX],
         "reason": None
         if why is None
         else {"why": why.why, "sentence": cut(why.sentence), "numbers": plain(why.numbers)},

@@ -20,13 +20,13 @@ from structlog import get_logger
 
 FILE = "audit.jsonl"
 PATH = "/api/v1/audit"
-FILE_BYTES_MOST = 16 << 20
+FILE_BYTES_MAX = 16 << 20
 FILES_KEPT = 8
 """Files kept in all: the current one, and former ones with a number at the end of their names."""
 REFUSED_AT_ONCE = 60
 REFUSED_EVERY_S = 5.0
 """Lines of refused requests per token and person, and for all of unknown callers: a burst, then a rate."""
-WORD_MOST = 300
+WORD_MAX = 300
 _LOG = get_logger(__name__)
 
 Outcome = Literal["allowed", "refused", "failed"]
@@ -65,12 +65,12 @@ class AuditLog:
         home: Path,
         *,
         to_syslog: bool = False,
-        file_bytes_most: int = FILE_BYTES_MOST,
+        file_bytes_max: int = FILE_BYTES_MAX,
         clock: Callable[[], float] = time,
     ) -> None:
         self._path = home / FILE
         self._to_syslog = to_syslog
-        self._file_bytes_most = file_bytes_most
+        self._file_bytes_max = file_bytes_max
         self._clock = clock
         self._lock = threading.Lock()
         self._allowances: dict[tuple[int | None, str | None], _RefusalBudget] = {}
@@ -114,8 +114,8 @@ class AuditLog:
                 "token": token,
                 "label": label,
                 "source": source,
-                "method": method[:WORD_MOST],
-                "path": path[:WORD_MOST],
+                "method": method[:WORD_MAX],
+                "path": path[:WORD_MAX],
                 "status": status,
                 "outcome": outcome,
                 "details": entry,
@@ -156,7 +156,7 @@ class AuditLog:
             size = os.fstat(descriptor).st_size
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
                 line = b"\n" + line  # a crash cut the last line short
-            if size and size + len(line) > self._file_bytes_most:
+            if size and size + len(line) > self._file_bytes_max:
                 os.close(descriptor)
                 descriptor = -1
                 self._rotate()
@@ -203,7 +203,7 @@ class AuditLog:
             except OSError:
                 continue
             with os.fdopen(descriptor, "rb") as file:
-                lines = file.read(2 * self._file_bytes_most).splitlines()
+                lines = file.read(2 * self._file_bytes_max).splitlines()
             for raw in reversed(lines):
                 try:
                     line = json.loads(raw)

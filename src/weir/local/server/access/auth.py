@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from weir.local.server.access.oidc_sign_in import OidcSignIn  # with libraries that other pools don't need
 
 TOKEN_FILE = "token"  # noqa: S105 - the name of a file, no secret
-_TOKEN_LENGTH_MOST = 1000
+_TOKEN_LENGTH_MAX = 1000
 _TOKEN = re.compile(r"[!-~]{20,}", re.ASCII)
 """A token of the administrator, who may write one."""
 _UID = "uid:"
@@ -206,7 +206,7 @@ def _written_token(path: Path) -> str | None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     with os.fdopen(descriptor, "rb") as file:
         os.fchmod(descriptor, 0o600)
-        text = file.read(_TOKEN_LENGTH_MOST).decode("ascii", "replace").strip()
+        text = file.read(_TOKEN_LENGTH_MAX).decode("ascii", "replace").strip()
     return text if _TOKEN.fullmatch(text) is not None else None
 
 

@@ -21,7 +21,7 @@ from weir.local.server.submissions import submission_checks
 from weir.local.server.submissions.project_secrets import ProjectSecrets
 from weir.local.server.submissions.start_conditions import StartGates
 from weir.local.server.sweeps.controller import SweepController
-from weir.local.server.views.pool_view import ENDED_MOST
+from weir.local.server.views.pool_view import ENDED_MAX
 from weir.service.pending_reasons import PendingReasons
 from weir.service.queue_rows import node_rows, queue_rows
 from weir.state.cluster import Cluster
@@ -32,7 +32,7 @@ from weir.store.store import Store
 MINUTE_S = 60.0
 STARTED_AFTER_S = 0.1
 """Delay before started pods are checked; only the display depends on it."""
-REASONS_SENT_MOST = 64
+REASONS_SENT_MAX = 64
 """Rows sent live because nothing but their reason changed, in one turn."""
 
 
@@ -164,7 +164,7 @@ class PoolControlHooks:
         for row in rows:
             if row.ended_s is not None:
                 self._over.append((row.name, row.uid))
-        while len(self._over) > ENDED_MOST:
+        while len(self._over) > ENDED_MAX:
             name, uid = self._over.popleft()
             if (progress := pool.reported.get(name)) is not None and progress.uid == uid:
                 del pool.reported[name]
@@ -176,7 +176,7 @@ class PoolControlHooks:
         cluster = control.cluster
         changed = self._reasons.update(control, now_s)
         if pool.stream.readers:
-            rows = (pool.view.row(name) for name in changed[:REASONS_SENT_MOST])
+            rows = (pool.view.row(name) for name in changed[:REASONS_SENT_MAX])
             shown = pool.view.arrays.shown(row for row in rows if row is not None)
             pool.stream.send([("workload", pool.view.with_reason(row), None) for row in shown])
             self._send_queues(cluster, now_s)

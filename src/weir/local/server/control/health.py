@@ -1,7 +1,7 @@
 """Readiness: every part of the server that has to make progress, and a sentence for each that doesn't.
 
 Threads report from memory. Writes to disk and database have a thread of their own. A disk that doesn't
-answer blocks only that thread, and a request is answered after PROBE_S_MOST.
+answer blocks only that thread, and a request is answered after PROBE_S_MAX.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from pathlib import Path
 from weir.local.files.disk_reserve import is_full
 from weir.model.resources import span
 
-PROBE_S_MOST = 5.0
+PROBE_S_MAX = 5.0
 """A probe that takes longer counts as hanging."""
 PROBE_KEPT_S = 2.0
 """A request within this time of a probe gets its outcome."""
-THREADS_S_MOST = 2.0
+THREADS_S_MAX = 2.0
 PROBE_FILE = "probe"
 _PROBE = b"weir\n" * 800  # one disk block: some file systems have spare bytes on a full disk
 
@@ -45,7 +45,7 @@ class Probe:
             self._began_s = time.monotonic()
             running = self._running = self._threads.submit(self._write)
         with suppress(TimeoutError):
-            left_s = max(0.0, self._began_s + PROBE_S_MOST - time.monotonic())
+            left_s = max(0.0, self._began_s + PROBE_S_MAX - time.monotonic())
             return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(running)), left_s)
         age_s = time.monotonic() - self._began_s
         return {self._stage: f"A write to the {self._stage} hasn't come back for {span(age_s)}."}
@@ -113,7 +113,7 @@ class Health:
 async def _requests() -> Trouble:
     """Return why requests that read files or the database aren't answered; None if they are."""
     try:
-        await asyncio.wait_for(asyncio.to_thread(_nothing), THREADS_S_MOST)
+        await asyncio.wait_for(asyncio.to_thread(_nothing), THREADS_S_MAX)
     except TimeoutError:
         return "All threads that answer requests are busy."
     return None

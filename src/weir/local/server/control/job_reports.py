@@ -15,7 +15,7 @@ from weir.model.reasons import as_clause
 from weir.state.events import PodKey
 from weir.store.records import HistoryEvent
 
-FETCHING_S_MOST = 60.0
+FETCHING_S_MAX = 60.0
 _LOG = get_logger(__name__)
 
 
@@ -32,7 +32,7 @@ class JobReports:
         pool = self._pool
         if message.kind == FETCHES:
             # Else it was reported before the restart of the server
-            if pool.clock() - message.at_s < FETCHING_S_MOST:
+            if pool.clock() - message.at_s < FETCHING_S_MAX:
                 event = _pod_event(pool.view, pod, uid, "image", "it fetches its image.", message.at_s)
                 pool.user_events.append(event)
                 self._wake()

@@ -23,7 +23,7 @@ from weir.local.server.dashboard.browser_requests import (
 from weir.local.server.dashboard.live_hub import LiveHub
 from weir.local.server.dashboard.sessions import DashboardSessions
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
-from weir.local.server.routes.common import ThePool, Who, json_response, problems
+from weir.local.server.routes.common import Requester, ThePool, json_response, problems
 from weir.store.projects.tokens import token_hash
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ async def sign_in(request: Request) -> Response:
 
 
 @routes.get(_SESSION, include_in_schema=False)
-async def session(person: Who) -> Response:
+async def session(person: Requester) -> Response:
     """Return the signed-in person."""
     answer = json_response(_person(person))
     answer.headers.update(_NO_STORE)
@@ -89,7 +89,7 @@ async def session(person: Who) -> Response:
 
 
 @routes.delete(_SESSION, include_in_schema=False)
-async def sign_out(request: Request, _who: Who) -> Response:
+async def sign_out(request: Request, _who: Requester) -> Response:
     """End the session; name the page that ends the one with the identity provider, if there is one."""
     sessions: DashboardSessions = request.app.state.sessions
     sessions.end(session_cookie(request.scope))
@@ -106,7 +106,7 @@ async def sign_out(request: Request, _who: Who) -> Response:
 @routes.post(
     "/api/v1/dashboard/links", status_code=201, response_model=DashboardLink, responses=problems(409)
 )
-async def make_link(request: Request, pool: ThePool, person: Who) -> Response:
+async def make_link(request: Request, pool: ThePool, person: Requester) -> Response:
     """Make a link that signs in to the dashboard once, within a minute, with the rights of this token."""
     sessions: DashboardSessions = request.app.state.sessions
     if person.subject:
@@ -118,7 +118,7 @@ async def make_link(request: Request, pool: ThePool, person: Who) -> Response:
 
 
 @routes.get("/api/v1/dashboard/stream", include_in_schema=False)
-async def stream(request: Request, person: Who) -> Response:
+async def stream(request: Request, person: Requester) -> Response:
     """Stream the list, and then its changes, as lines of JSON."""
     hub: LiveHub = request.app.state.live
     reader = hub.join(person)

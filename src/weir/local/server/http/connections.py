@@ -119,7 +119,7 @@ class BoundedProtocol(HttpToolsProtocol):
         assert isinstance(config, BoundedConfig)
         super().__init__(config, server_state, {**app_state, _CONNECTION: self}, _loop)
         self._registry = config.connections
-        self._head_most = config.connections.limits.header_bytes_max
+        self._head_max = config.connections.limits.header_bytes_max
         self._head_size = 0  # of the request that is being parsed
         self._silent_size = 0  # received since the last complete request
         self._in_body = False
@@ -149,7 +149,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._registry.active(self)
             self._silent_size += len(data)
         super().data_received(data)
-        if not self._is_answering and self._silent_size > 2 * self._head_most:
+        if not self._is_answering and self._silent_size > 2 * self._head_max:
             self.drop(_TOO_LARGE)
 
     def on_message_begin(self) -> None:
@@ -217,7 +217,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _grow(self, size: int) -> None:
         self._head_size += size
-        if self._head_size > self._head_most:
+        if self._head_size > self._head_max:
             raise _HeadTooLarge
 
 

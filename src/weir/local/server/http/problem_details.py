@@ -20,7 +20,7 @@ from starlette.types import Receive
 from structlog import get_logger
 
 from weir.api.answers import Problem
-from weir.api.field_errors import ERRORS_MOST, FieldErrorList, field_name, read_model
+from weir.api.field_errors import ERRORS_MAX, FieldErrorList, field_name, read_model
 from weir.local.server.http.path_names import name_refusal
 from weir.local.server.http.server_limits import ServerLimits
 from weir.scenario_io.error_messages import parameter_error
@@ -75,7 +75,7 @@ class RequestRefused(Exception):
         super().__init__(detail)
         self.status = status
         self.detail = detail
-        self.errors = list(errors[:ERRORS_MOST])
+        self.errors = list(errors[:ERRORS_MAX])
         self.retry_after_s = retry_after_s
 
     def problem(self) -> Problem:

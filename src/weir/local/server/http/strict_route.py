@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from weir.local.server.http.problem_details import RequestRefused
 from weir.scenario_io.error_messages import unknown_parameter
 
-_NAME_MOST = 80
+_NAME_MAX = 80
 
 
 class StrictRoute(APIRoute):
@@ -32,7 +32,7 @@ class StrictRoute(APIRoute):
 
 def _refusal(name: str, allowed: Sequence[str]) -> RequestRefused:
     message = unknown_parameter(name, allowed)
-    return RequestRefused(422, message, [{"field": name[:_NAME_MOST], "message": message}])
+    return RequestRefused(422, message, [{"field": name[:_NAME_MAX], "message": message}])
 
 
 def _query_names(dependant: Dependant) -> Iterator[str]:

@@ -36,7 +36,7 @@ def write_warnings(events: Iterable[HistoryEvent], running: Callable[[], Iterabl
 
 def write_line(directory: str, sentence: str) -> None:
     """Append a line of Weir's to the output of a start; nothing happens where that can't be written."""
-    line = f"weir: {printable(sentence, pod_records.SENTENCE_MOST)}\n"
+    line = f"weir: {printable(sentence, pod_records.SENTENCE_MAX)}\n"
     with suppress(OSError):
         fd = job_files.open_file(pod_files.own_directory(directory), pod_files.LOG, os.O_WRONLY | os.O_APPEND)
         if isinstance(fd, int):

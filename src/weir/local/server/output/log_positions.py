@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from weir.local.server.http.problem_details import RequestRefused, field_refusal
 
-PLAIN_MOST = 1024
+PLAIN_MAX = 1024
 """Characters of positions that are sent as they are."""
-_WRITTEN_MOST = 30
+_WRITTEN_MAX = 30
 """Characters of one position and its comma."""
 _PACKED = "z"
 _POSITION = re.compile(r"-|([0-9]{1,9}):([0-9]{1,18})")
@@ -33,7 +33,7 @@ class LogPosition(NamedTuple):
 def write_positions(positions: Iterable[LogPosition]) -> str:
     """Return the positions of several pods as text."""
     text = ",".join(map(str, positions))
-    return text if len(text) <= PLAIN_MOST else _PACKED + b64encode(zlib.compress(text.encode())).decode()
+    return text if len(text) <= PLAIN_MAX else _PACKED + b64encode(zlib.compress(text.encode())).decode()
 
 
 def read_positions(written: str | None, uid: int, pods: int) -> list[LogPosition]:
@@ -66,6 +66,6 @@ def _unpacked(positions: str, pods: int) -> str:
         return positions
     try:
         packed = b64decode(positions.removeprefix(_PACKED), validate=True)
-        return zlib.decompressobj().decompress(packed, pods * _WRITTEN_MOST).decode()
+        return zlib.decompressobj().decompress(packed, pods * _WRITTEN_MAX).decode()
     except (ValueError, zlib.error):
         return ""

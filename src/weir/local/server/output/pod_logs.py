@@ -28,8 +28,8 @@ QUIET_READS_MAX = 25
 
 The server checks at each piece if its session or token is still valid, and else ends the answer.
 """
-NUMBER_MOST = 10**9
-TAIL_MOST = 1_000_000
+NUMBER_MAX = 10**9
+TAIL_MAX = 1_000_000
 ALL_PODS = "all"
 THREADS = 4
 _threads = ThreadPoolExecutor(THREADS, "weir-logs")

@@ -21,7 +21,7 @@ from weir.local.server.output.pod_logs import (
 from weir.model.workloads import Workload
 
 EVENT_STREAM = "text/event-stream"
-LINE_MOST = 1 << 16
+LINE_MAX = 1 << 16
 """A line of one pod that grows longer than this is given in parts: others want to be read too."""
 
 
@@ -166,7 +166,7 @@ class _LineSplitter:
         """Return the complete lines up to now."""
         text = self._rest + block
         end = text.rfind(b"\n") + 1
-        if not end and len(text) > LINE_MOST:
+        if not end and len(text) > LINE_MAX:
             self._rest = b""
             return self._prefix + text + b"\n"
         self._rest = text[end:]

@@ -22,7 +22,7 @@ async def extend(pool: PoolService, word: str, duration_s: float, person: Person
     if spec is None:
         raise unknown_workload(pool.view, word)
     require(person, Action.CONTROL, spec.project, owner=spec.user)
-    most_s = pool.policy.life.idle_extend_most
+    most_s = pool.policy.life.max_idle_extend
     if duration_s > most_s:
         most = span(most_s)
         text = f"{span(duration_s)} is more than the {most} that the policy allows; write {most} or less"

@@ -11,8 +11,8 @@ from weir.local.server.pool import PoolService
 from weir.local.server.routes.common import (
     After,
     Limit,
+    Requester,
     ThePool,
-    Who,
     find_stored,
     json_response,
     position,
@@ -25,7 +25,9 @@ routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"], route_class=S
 
 
 @routes.get("/{name}/indices", response_model=ArrayIndexPage, responses=problems(404, 409, 422))
-async def indices(name: str, pool: ThePool, _who: Who, limit: Limit = 100, after: After = None) -> Response:
+async def indices(
+    name: str, pool: ThePool, _who: Requester, limit: Limit = 100, after: After = None
+) -> Response:
     """Return the indices of an array in ascending order, those that aren't queued yet too."""
     cursor = position(after)
     _, array = await find_stored(pool, name)

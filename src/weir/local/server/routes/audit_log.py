@@ -10,7 +10,7 @@ from weir.api.answers import AuditPage, AuditRow
 from weir.local.server.access.audit import AuditLog
 from weir.local.server.access.authorization import Action, require
 from weir.local.server.http.strict_route import StrictRoute
-from weir.local.server.routes.common import Limit, Who, json_response, problems
+from weir.local.server.routes.common import Limit, Requester, json_response, problems
 
 routes = APIRouter(prefix="/api/v1/audit", tags=["audit"], route_class=StrictRoute)
 
@@ -18,7 +18,7 @@ routes = APIRouter(prefix="/api/v1/audit", tags=["audit"], route_class=StrictRou
 @routes.get("", response_model=AuditPage, responses=problems(403, 422))
 async def read(
     request: Request,
-    person: Who,
+    person: Requester,
     limit: Limit = 100,
     user: Annotated[str | None, Query(max_length=253, description="Only requests of this user.")] = None,
     outcome: Annotated[

@@ -11,8 +11,8 @@ from weir.local.server.http.problem_details import read_as, read_body
 from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.routes.common import (
     BODY_REFUSALS,
+    Requester,
     ThePool,
-    Who,
     json_response,
     problems,
     refuse_large,
@@ -32,7 +32,7 @@ NAMED_MAX = 20
     responses=problems(403, 404, *BODY_REFUSALS, 409),
     openapi_extra=takes(SubmissionBatch, "The workloads; their conditions may name each other."),
 )
-async def submit_batch(request: Request, pool: ThePool, person: Who) -> Response:
+async def submit_batch(request: Request, pool: ThePool, person: Requester) -> Response:
     """Queue several workloads, all or none."""
 
     def parse(body: bytes) -> list[ReadSubmission]:

@@ -11,7 +11,15 @@ from weir.api.answers import CheckpointPage, CheckpointRow
 from weir.local.server.access.authorization import Action, Person, may
 from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.pool import PoolService
-from weir.local.server.routes.common import After, Limit, ThePool, Who, json_response, position, problems
+from weir.local.server.routes.common import (
+    After,
+    Limit,
+    Requester,
+    ThePool,
+    json_response,
+    position,
+    problems,
+)
 
 routes = APIRouter(prefix="/api/v1/checkpoints", tags=["checkpoints"], route_class=StrictRoute)
 ENTRIES_MAX = 20_000
@@ -19,7 +27,9 @@ ENTRIES_MAX = 20_000
 
 
 @routes.get("", response_model=CheckpointPage, responses=problems(422))
-async def list_checkpoints(pool: ThePool, person: Who, limit: Limit = 100, after: After = None) -> Response:
+async def list_checkpoints(
+    pool: ThePool, person: Requester, limit: Limit = 100, after: After = None
+) -> Response:
     """Checkpoint directories of the projects one may act in, newest workload first."""
     return json_response(await asyncio.to_thread(_page, pool, person, limit, position(after)))
 

@@ -21,7 +21,7 @@ from weir.service.pending_reasons import explanation
 from weir.store.records import StoredWorkload
 
 Row = TypeVar("Row")
-LIMIT_MOST = 1000
+LIMIT_MAX = 1000
 JSON = "application/json"
 
 
@@ -30,13 +30,13 @@ async def _pool(request: Request) -> PoolService:
     return pool
 
 
-async def _who(request: Request) -> Person:
+async def _requester(request: Request) -> Person:
     return person_of(request)
 
 
 ThePool = Annotated[PoolService, Depends(_pool)]
-Who = Annotated[Person, Depends(_who)]
-Limit = Annotated[int, Query(ge=1, le=LIMIT_MOST, description="Maximum number of items.")]
+Requester = Annotated[Person, Depends(_requester)]
+Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Maximum number of items.")]
 After = Annotated[
     str | None, Query(max_length=20, description="`next` of the previous page; omit it for the first page.")
 ]

@@ -14,7 +14,7 @@ from weir.local.server.access.authorization import Action, Person, require, visi
 from weir.local.server.http.problem_details import field_refusal
 from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.pool import PoolService
-from weir.local.server.routes.common import ThePool, Who, json_response, problems
+from weir.local.server.routes.common import Requester, ThePool, json_response, problems
 from weir.model.nodes import Node
 from weir.model.resources import seconds
 from weir.service.queue_rows import VIRTUAL_LABEL
@@ -24,7 +24,7 @@ from weir.store.reports.usage import By as StoredBy
 
 routes = APIRouter(prefix="/api/v1", tags=["history"], route_class=StrictRoute)
 _WEEK_S = 7 * 86400.0
-_EPOCH_LEAST_S = 1e8
+_EPOCH_MIN_S = 1e8
 """A number from here on is a time since the epoch, a smaller one a span before now."""
 Since = Annotated[str | None, Query(max_length=64, description="7d, or seconds since the epoch.")]
 Until = Annotated[str | None, Query(max_length=64, description="As since; by default now.")]
@@ -35,7 +35,7 @@ Projects = Annotated[str | None, Query(max_length=4096, description="Comma-separ
 @routes.get("/usage", response_model=UsageReport, responses=problems(403, 422))
 async def usage(
     pool: ThePool,
-    person: Who,
+    person: Requester,
     since: Since = None,
     until: Until = None,
     by: SumsBy = "project",
@@ -54,7 +54,7 @@ async def usage(
 @routes.get("/history", response_model=HistoryReport, responses=problems(403, 422))
 async def history(
     pool: ThePool,
-    person: Who,
+    person: Requester,
     since: Since = None,
     until: Until = None,
     by: SumsBy = "project",
@@ -77,7 +77,7 @@ async def history(
     response_class=Response,
     responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}, **problems(403, 422)},
 )
-async def trace(pool: ThePool, person: Who, since: Since = None, until: Until = None) -> Response:
+async def trace(pool: ThePool, person: Requester, since: Since = None, until: Until = None) -> Response:
     """Return the ended workloads of the requester's projects as a trace that `weir simulate` replays."""
     _, since_s, until_s = _period(pool, person, since, until, "project")
     text = await read_trace(pool, since_s, until_s, visible(person, pool.inventory.projects))
@@ -127,7 +127,7 @@ def moment(name: str, text: str, now_s: float, ahead_s: float) -> float:
     except ValueError:
         number = None
     try:
-        if number is not None and math.isfinite(number) and number >= _EPOCH_LEAST_S:
+        if number is not None and math.isfinite(number) and number >= _EPOCH_MIN_S:
             return min(number - ahead_s, now_s)
         return max(0.0, now_s - abs(seconds(text if number is None else number)))
     except ValueError as error:

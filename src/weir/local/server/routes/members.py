@@ -10,7 +10,7 @@ from weir.local.server.access.authorization import Action, may
 from weir.local.server.changes.memberships import subject_text
 from weir.local.server.http.problem_details import read_as, read_body
 from weir.local.server.http.strict_route import StrictRoute
-from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
+from weir.local.server.routes.common import BODY_REFUSALS, Requester, ThePool, json_response, problems, takes
 from weir.store.records import MembershipRecord
 
 routes = APIRouter(prefix="/api/v1", tags=["members"], route_class=StrictRoute)
@@ -31,7 +31,7 @@ def _add_routes(kind: str) -> None:
         response_model=MemberPage,
         responses=problems(403, 404),
     )
-    async def list_members(name: str, pool: ThePool, person: Who) -> Response:
+    async def list_members(name: str, pool: ThePool, person: Requester) -> Response:
         rows = [_row(membership) for membership in pool.memberships.members(name, is_project, person)]
         return json_response(
             MemberPage(total=len(rows), items=rows, note=pool.memberships.note(name, is_project))
@@ -45,7 +45,9 @@ def _add_routes(kind: str) -> None:
         responses=problems(403, 404, *BODY_REFUSALS, 409),
         openapi_extra=takes(MemberAsked, "The role."),
     )
-    async def set_member(name: str, member: str, request: Request, pool: ThePool, person: Who) -> Response:
+    async def set_member(
+        name: str, member: str, request: Request, pool: ThePool, person: Requester
+    ) -> Response:
         asked = await read_body(request, lambda body: read_as(MemberAsked, body, "The member"))
         note(request, scope=name[:_TEXT_MAX], member=member[:_TEXT_MAX], role=asked.role)
         return json_response(_row(await pool.memberships.set(name, is_project, member, asked.role, person)))
@@ -57,7 +59,9 @@ def _add_routes(kind: str) -> None:
         status_code=204,
         responses=problems(403, 404, 422),
     )
-    async def remove_member(name: str, member: str, request: Request, pool: ThePool, person: Who) -> Response:
+    async def remove_member(
+        name: str, member: str, request: Request, pool: ThePool, person: Requester
+    ) -> Response:
         note(request, scope=name[:_TEXT_MAX], member=member[:_TEXT_MAX])
         await pool.memberships.remove(name, is_project, member, person)
         return Response(status_code=204)
@@ -68,7 +72,7 @@ _add_routes("department")
 
 
 @routes.get("/whoami", response_model=WhoAmI, responses=problems(403))
-async def whoami(person: Who) -> Response:
+async def whoami(person: Requester) -> Response:
     """Return the person of this request, and their role in each department and project."""
     answer = WhoAmI(
         user=person.user,

@@ -21,8 +21,8 @@ from weir.local.server.routes.common import (
     BODY_REFUSALS,
     After,
     Limit,
+    Requester,
     ThePool,
-    Who,
     json_response,
     page_of,
     problems,
@@ -35,7 +35,7 @@ routes = APIRouter(prefix="/api/v1", tags=["nodes"], route_class=StrictRoute)
 
 
 @routes.get("/nodes", response_model=NodePage, responses=problems(422))
-async def nodes(pool: ThePool, person: Who, limit: Limit = 100, after: After = None) -> Response:
+async def nodes(pool: ThePool, person: Requester, limit: Limit = 100, after: After = None) -> Response:
     """Return nodes and their devices, with their users."""
     rows = await pool.query(lambda cluster: node_rows(cluster, pool.device_use))
     if may(person, Action.ADMINISTER):
@@ -45,7 +45,7 @@ async def nodes(pool: ThePool, person: Who, limit: Limit = 100, after: After = N
 
 
 @routes.get("/nodes/{name}/workloads", response_model=WorkloadPage, responses=problems(404))
-async def node_workloads(name: str, pool: ThePool, _who: Who, gpu: OneGpu = None) -> Response:
+async def node_workloads(name: str, pool: ThePool, _who: Requester, gpu: OneGpu = None) -> Response:
     """Return the workloads that hold something on a node, or one GPU of it: a drain would stop those."""
     pool.node_changes.require(name, gpu)
     names = None if gpu is None else set(await pool.node_changes.workloads_on(gpu))
@@ -65,7 +65,7 @@ async def node_workloads(name: str, pool: ThePool, _who: Who, gpu: OneGpu = None
     responses=problems(403, 404, 409, *BODY_REFUSALS),
     openapi_extra=takes(DrainAsked, "Reason, time, and effect on its workloads."),
 )
-async def drain(name: str, request: Request, pool: ThePool, person: Who) -> Response:
+async def drain(name: str, request: Request, pool: ThePool, person: Requester) -> Response:
     """Drain a node, now or from a time on. Its workloads are queued again, with their checkpoints."""
     require(person, Action.ADMINISTER)
     body = await read_body(request, lambda body: read_as(DrainAsked, body, "The drain"))
@@ -75,7 +75,7 @@ async def drain(name: str, request: Request, pool: ThePool, person: Who) -> Resp
 
 
 @routes.post("/nodes/{name}/undrain", response_model=NodeRow, responses=problems(403, 404))
-async def undrain(name: str, pool: ThePool, person: Who) -> Response:
+async def undrain(name: str, pool: ThePool, person: Requester) -> Response:
     """Let workloads start on a node again."""
     require(person, Action.ADMINISTER)
     await pool.node_changes.undrain(name, person)
@@ -88,7 +88,7 @@ async def undrain(name: str, pool: ThePool, person: Who) -> Response:
     responses=problems(403, 404, 409, *BODY_REFUSALS),
     openapi_extra=takes(GpuDrainAsked, "Reason, time, and effect on its workloads."),
 )
-async def drain_gpu(name: str, gpu: int, request: Request, pool: ThePool, person: Who) -> Response:
+async def drain_gpu(name: str, gpu: int, request: Request, pool: ThePool, person: Requester) -> Response:
     """Drain a GPU of a node, now or from a time on. By default its workloads continue."""
     require(person, Action.ADMINISTER)
     body = await read_body(request, lambda body: read_as(GpuDrainAsked, body, "The drain"))
@@ -98,7 +98,7 @@ async def drain_gpu(name: str, gpu: int, request: Request, pool: ThePool, person
 
 
 @routes.post("/nodes/{name}/gpus/{gpu}/undrain", response_model=NodeRow, responses=problems(403, 404, 422))
-async def undrain_gpu(name: str, gpu: int, pool: ThePool, person: Who) -> Response:
+async def undrain_gpu(name: str, gpu: int, pool: ThePool, person: Requester) -> Response:
     """Let workloads start on a drained GPU again."""
     require(person, Action.ADMINISTER)
     await pool.node_changes.undrain(name, person, gpu)
@@ -106,7 +106,7 @@ async def undrain_gpu(name: str, gpu: int, pool: ThePool, person: Who) -> Respon
 
 
 @routes.get("/maintenance", response_model=MaintenancePage)
-async def maintenance(pool: ThePool, _who: Who) -> Response:
+async def maintenance(pool: ThePool, _who: Requester) -> Response:
     """Return the maintenance windows and drains at a time, soonest first."""
     rows = pool.node_changes.maintenance.rows()
     return json_response(MaintenancePage(total=len(rows), next=None, items=rows))
@@ -119,7 +119,7 @@ async def maintenance(pool: ThePool, _who: Who) -> Response:
     responses=problems(403, 409, *BODY_REFUSALS),
     openapi_extra=takes(MaintenanceAsked, "The window."),
 )
-async def add_maintenance(request: Request, pool: ThePool, person: Who) -> Response:
+async def add_maintenance(request: Request, pool: ThePool, person: Requester) -> Response:
     """Announce a maintenance window: long work doesn't run into it."""
     require(person, Action.ADMINISTER)
     body = await read_body(request, lambda body: read_as(MaintenanceAsked, body, "The maintenance window"))
@@ -129,7 +129,7 @@ async def add_maintenance(request: Request, pool: ThePool, person: Who) -> Respo
 
 
 @routes.delete("/maintenance/{window}", status_code=204, responses=problems(403, 404))
-async def delete_maintenance(window: str, request: Request, pool: ThePool, person: Who) -> Response:
+async def delete_maintenance(window: str, request: Request, pool: ThePool, person: Requester) -> Response:
     """Withdraw a maintenance window, or end one that has begun."""
     require(person, Action.ADMINISTER)
     note(request, maintenance=window)

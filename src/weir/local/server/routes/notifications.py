@@ -19,8 +19,8 @@ from weir.local.server.routes.common import (
     BODY_REFUSALS,
     After,
     Limit,
+    Requester,
     ThePool,
-    Who,
     among,
     json_response,
     position,
@@ -38,7 +38,7 @@ States = Annotated[
 
 
 @routes.get("", response_model=NotificationPage, responses=problems())
-async def list_notifications(pool: ThePool, person: Who) -> Response:
+async def list_notifications(pool: ThePool, person: Requester) -> Response:
     """Return the notifications of the person, and of the projects that they lead."""
     return json_response(pool.on_wall_clock(await pool.notifications.all(person)))
 
@@ -50,7 +50,7 @@ async def list_notifications(pool: ThePool, person: Who) -> Response:
     responses=problems(403, 404, *BODY_REFUSALS, 409),
     openapi_extra=takes(NotificationAsked, "Events to send, and the receiver."),
 )
-async def add_notification(request: Request, pool: ThePool, person: Who) -> Response:
+async def add_notification(request: Request, pool: ThePool, person: Requester) -> Response:
     """Add a notification. For a webhook, only this answer has the secret that signs its requests."""
     asked = await read_body(request, lambda body: read_as(NotificationAsked, body, "The notification"))
     note(request, channel=asked.channel, project=asked.project, on=list(asked.on))
@@ -61,7 +61,7 @@ async def add_notification(request: Request, pool: ThePool, person: Who) -> Resp
 
 @routes.get("/deliveries", response_model=DeliveryPage, responses=problems(422))
 async def list_deliveries(
-    pool: ThePool, person: Who, state: States = None, limit: Limit = 100, after: After = None
+    pool: ThePool, person: Requester, state: States = None, limit: Limit = 100, after: After = None
 ) -> Response:
     """Return messages with their attempts, newest first: pending, delivered, or failed for good."""
     states = cast("tuple[DeliveryState, ...]", among("state", state, _STATES))
@@ -70,27 +70,27 @@ async def list_deliveries(
 
 
 @routes.get("/desktop", response_model=DesktopPage, responses=problems())
-async def list_desktop(pool: ThePool, person: Who) -> Response:
+async def list_desktop(pool: ThePool, person: Requester) -> Response:
     """Return the messages for the person's desktop. Each comes again until it is confirmed."""
     return json_response(await pool.notifications.for_desktop(person))
 
 
 @routes.post("/desktop/{id}/confirm", status_code=204, responses=problems(404, 422))
-async def confirm_desktop(id: int, pool: ThePool, person: Who) -> Response:  # noqa: A002 - the name in the path
+async def confirm_desktop(id: int, pool: ThePool, person: Requester) -> Response:  # noqa: A002 - the name in the path
     """Confirm a message that the desktop has shown."""
     await pool.notifications.confirm(_known(id), person)
     return Response(status_code=204)
 
 
 @routes.delete("/{id}", status_code=204, responses=problems(404, 422))
-async def delete_notification(id: int, pool: ThePool, person: Who) -> Response:  # noqa: A002 - the name in the path
+async def delete_notification(id: int, pool: ThePool, person: Requester) -> Response:  # noqa: A002 - the name in the path
     """Delete a notification, with everything that it would still send."""
     await pool.notifications.remove(_known(id), person)
     return Response(status_code=204)
 
 
 @routes.post("/{id}/test", response_model=NotificationTested, responses=problems(404, 409, 422))
-async def test_notification(id: int, pool: ThePool, person: Who) -> Response:  # noqa: A002 - see above
+async def test_notification(id: int, pool: ThePool, person: Requester) -> Response:  # noqa: A002 - see above
     """Send a test message now, and return its outcome."""
     return json_response(await pool.notifications.test(_known(id), person))
 

@@ -17,7 +17,7 @@ from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.output.pod_logs import pod_numbers
 from weir.local.server.pool import PoolService
-from weir.local.server.routes.common import ThePool, Who, json_response, problems
+from weir.local.server.routes.common import Requester, ThePool, json_response, problems
 from weir.local.server.state.workload_lookup import live_name, unknown_workload
 
 routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"], route_class=StrictRoute)
@@ -27,7 +27,9 @@ BEGUN_S_MAX, BEGUN_LOOK_S = 5.0, 0.02
 
 
 @routes.post("/{name}/entry", response_model=EnteredProcess, responses=problems(403, 404, 409, 422))
-async def enter(name: str, request: Request, pool: ThePool, person: Who, pod: str | None = None) -> Response:
+async def enter(
+    name: str, request: Request, pool: ThePool, person: Requester, pod: str | None = None
+) -> Response:
     """Put the calling process into the control groups of a running pod of the same user.
 
     It has the pod's limits and devices from then on, and ends with it. It must be called over a Unix socket.

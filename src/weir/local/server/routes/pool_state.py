@@ -10,7 +10,15 @@ from weir.api.answers import EventPage, PoolStatus
 from weir.api.comma_lists import comma_words
 from weir.local.server.access.authorization import Action, may, require
 from weir.local.server.http.strict_route import StrictRoute
-from weir.local.server.routes.common import After, Limit, ThePool, Who, json_response, position, problems
+from weir.local.server.routes.common import (
+    After,
+    Limit,
+    Requester,
+    ThePool,
+    json_response,
+    position,
+    problems,
+)
 from weir.local.server.state.workload_lookup import parse_uid
 from weir.local.server.views.event_log import event_row
 from weir.service.cluster_snapshot import cluster_alone, read_cluster, snapshot
@@ -20,7 +28,7 @@ routes = APIRouter(prefix="/api/v1", tags=["pool"], route_class=StrictRoute)
 
 
 @routes.get("/status", response_model=PoolStatus, responses=problems())
-async def status(pool: ThePool, _who: Who) -> Response:
+async def status(pool: ThePool, _who: Requester) -> Response:
     """Return the state of the pool."""
     running, pending = pool.view.counts()
     learned = pool.session_headroom.learned
@@ -47,7 +55,7 @@ async def status(pool: ThePool, _who: Who) -> Response:
 @routes.get("/events", response_model=EventPage, responses=problems(422))
 async def events(
     pool: ThePool,
-    person: Who,
+    person: Requester,
     workload: Annotated[str | None, Query(max_length=253)] = None,
     project: Annotated[str | None, Query(max_length=4096, description="Comma-separated projects.")] = None,
     kind: Annotated[str | None, Query(max_length=4096, description="Comma-separated kinds.")] = None,
@@ -79,7 +87,7 @@ async def events(
 )
 async def snapshot_of_pool(
     pool: ThePool,
-    person: Who,
+    person: Requester,
     workloads: Annotated[bool, Query(description="False: the cluster alone, for replays.")] = True,
 ) -> Response:
     """Return the pool as a scenario; its first cycle makes the pool's next decisions."""

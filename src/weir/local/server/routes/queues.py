@@ -15,8 +15,8 @@ from weir.local.server.routes.common import (
     BODY_REFUSALS,
     After,
     Limit,
+    Requester,
     ThePool,
-    Who,
     json_response,
     page_of,
     problems,
@@ -50,7 +50,7 @@ async def _one(pool: PoolService, kind: str, name: str) -> Response:
 @routes.get("/projects", response_model=QueuePage, responses=problems(422))
 async def list_projects(
     pool: ThePool,
-    person: Who,
+    person: Requester,
     limit: Limit = 100,
     after: After = None,
     may_submit: Annotated[bool, Query(description="Only those that you may submit to.")] = False,
@@ -60,19 +60,21 @@ async def list_projects(
 
 
 @routes.get("/departments", response_model=QueuePage, responses=problems(422))
-async def list_departments(pool: ThePool, _who: Who, limit: Limit = 100, after: After = None) -> Response:
+async def list_departments(
+    pool: ThePool, _who: Requester, limit: Limit = 100, after: After = None
+) -> Response:
     """Departments, parents first."""
     return await _page(pool, "department", limit, after)
 
 
 @routes.get("/projects/{name}", response_model=QueueDetail, responses=problems(404))
-async def project(name: str, pool: ThePool, _who: Who) -> Response:
+async def project(name: str, pool: ThePool, _who: Requester) -> Response:
     """Return a project."""
     return await _one(pool, "project", name)
 
 
 @routes.get("/departments/{name}", response_model=QueueDetail, responses=problems(404))
-async def department(name: str, pool: ThePool, _who: Who) -> Response:
+async def department(name: str, pool: ThePool, _who: Requester) -> Response:
     """Return a department."""
     return await _one(pool, "department", name)
 
@@ -92,7 +94,7 @@ Version = Annotated[str | None, Query(max_length=64, description=_ABOUT_VERSION)
     openapi_extra=takes(ProjectEntry, "The complete object, in the format of scenario files."),
 )
 async def set_project(
-    name: str, request: Request, pool: ThePool, person: Who, version: Version = None
+    name: str, request: Request, pool: ThePool, person: Requester, version: Version = None
 ) -> Response:
     """Create or replace a project; omitted fields get their defaults."""
     entry = await read_body(
@@ -109,7 +111,7 @@ async def set_project(
     openapi_extra=takes(DepartmentEntry, "The complete object, in the format of scenario files."),
 )
 async def set_department(
-    name: str, request: Request, pool: ThePool, person: Who, version: Version = None
+    name: str, request: Request, pool: ThePool, person: Requester, version: Version = None
 ) -> Response:
     """Create or replace a department. Without a gpu quota it has the sum of its children's."""
     entry = await read_body(request, lambda body: read_as(DepartmentEntry, body, "The department"))
@@ -118,7 +120,7 @@ async def set_department(
 
 
 @routes.delete("/projects/{name}", response_model=QueueDeleted, responses=problems(403, 404, 409))
-async def delete_project(name: str, request: Request, pool: ThePool, person: Who) -> Response:
+async def delete_project(name: str, request: Request, pool: ThePool, person: Requester) -> Response:
     """Delete a project without workloads; tokens and secrets lose it for good."""
     deleted = await pool.queue_changes.delete(name, True, person)
     note(request, tokens=[row.id for row in deleted.tokens])
@@ -126,13 +128,13 @@ async def delete_project(name: str, request: Request, pool: ThePool, person: Who
 
 
 @routes.delete("/departments/{name}", response_model=QueueDeleted, responses=problems(403, 404, 409))
-async def delete_department(name: str, pool: ThePool, person: Who) -> Response:
+async def delete_department(name: str, pool: ThePool, person: Requester) -> Response:
     """Delete a department without children."""
     return json_response(await pool.queue_changes.delete(name, False, person))
 
 
 @routes.get("/priorities", response_model=PriorityPage)
-async def priorities(pool: ThePool, _who: Who) -> Response:
+async def priorities(pool: ThePool, _who: Requester) -> Response:
     """Return the priority classes: names that stand for numbers wherever a priority is written."""
     ordered = sorted(pool.priority_classes.items(), key=lambda pair: (pair[1], pair[0]))
     rows = [

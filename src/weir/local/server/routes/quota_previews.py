@@ -11,7 +11,7 @@ from weir.local.server.changes.queue_changes import checked_queue, following_dep
 from weir.local.server.http.problem_details import read_as, read_body
 from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.pool import PoolService
-from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
+from weir.local.server.routes.common import BODY_REFUSALS, Requester, ThePool, json_response, problems, takes
 from weir.local.server.state.pool_inventory import PoolInventory
 from weir.model.queues import Queue
 from weir.scenario_io.specs import DepartmentEntry, ProjectEntry
@@ -30,7 +30,7 @@ def _add_route(kind: str, form: type[DepartmentEntry | ProjectEntry]) -> None:
         responses=problems(403, *BODY_REFUSALS),
         openapi_extra=takes(form, "The complete object, as it would be set."),
     )
-    async def preview(name: str, request: Request, pool: ThePool, person: Who) -> Response:
+    async def preview(name: str, request: Request, pool: ThePool, person: Requester) -> Response:
         entry = await read_body(
             request, lambda body: read_as(form, body, f"The {kind}", pool.priority_classes)
         )

@@ -10,7 +10,7 @@ from weir.local.server.access.auth import Authenticator
 from weir.local.server.access.authorization import Action
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.http.strict_route import StrictRoute
-from weir.local.server.routes.common import ThePool, Who, json_response, problems
+from weir.local.server.routes.common import Requester, ThePool, json_response, problems
 from weir.local.server.state.workload_lookup import find_workload, live_name, unknown_workload
 from weir.local.server.web_sessions.program_socket import connect
 from weir.local.server.web_sessions.proxy import SessionProxy
@@ -23,7 +23,7 @@ _TEXT_MAX = 253
 @routes.post(
     "/{name}/session", status_code=201, response_model=SessionLink, responses=problems(403, 404, 409, 422)
 )
-async def make_session_link(name: str, request: Request, pool: ThePool, person: Who) -> Response:
+async def make_session_link(name: str, request: Request, pool: ThePool, person: Requester) -> Response:
     """Make a link that opens the session of one's own workload in a browser, once, within a minute.
 
     It answers 409 until the program of the session listens.

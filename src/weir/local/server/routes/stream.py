@@ -5,7 +5,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from weir.local.server.access.authorization import Action, may
 from weir.local.server.http.problem_details import RequestRefused
-from weir.local.server.routes.common import ThePool, Who, problems
+from weir.local.server.routes.common import Requester, ThePool, problems
 from weir.local.server.views.metrics import MetricsSnapshot, exposition
 from weir.service.queue_rows import node_rows
 
@@ -18,7 +18,7 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **problems()},
 )
-async def stream(request: Request, pool: ThePool, person: Who) -> Response:
+async def stream(request: Request, pool: ThePool, person: Requester) -> Response:
     """Stream changes of workloads, events, queues and nodes. `Last-Event-ID` resumes a broken stream."""
     joined = pool.stream.join(person, request.headers.get("last-event-id"))
     if joined is None:
@@ -35,7 +35,7 @@ async def stream(request: Request, pool: ThePool, person: Who) -> Response:
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems()},
 )
-async def metrics(pool: ThePool, person: Who) -> Response:
+async def metrics(pool: ThePool, person: Requester) -> Response:
     """Return Prometheus metrics; any valid token may read them."""
     nodes = await pool.query(lambda cluster: node_rows(cluster, pool.device_use))
     seen = MetricsSnapshot(

@@ -10,7 +10,7 @@ from weir.api.submissions import Submission
 from weir.local.server.access.authorization import Action, require
 from weir.local.server.http.problem_details import RequestRefused, read_as, read_body
 from weir.local.server.http.strict_route import StrictRoute
-from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
+from weir.local.server.routes.common import BODY_REFUSALS, Requester, ThePool, json_response, problems, takes
 from weir.local.server.submissions import submission_checks
 from weir.local.server.submissions.start_conditions import start_conditions, unmet_condition
 from weir.service.pending_reasons import explanation
@@ -25,7 +25,7 @@ routes = APIRouter(prefix="/api/v1", tags=["workloads"], route_class=StrictRoute
     responses=problems(403, 409, *BODY_REFUSALS),
     openapi_extra=takes(Submission, "The workload, as it would be submitted."),
 )
-async def preview(request: Request, pool: ThePool, person: Who) -> Response:
+async def preview(request: Request, pool: ThePool, person: Requester) -> Response:
     """Return whether a submission would start now, which workloads would stop, or why it would wait."""
 
     def parse(body: bytes) -> tuple[Submission, int]:

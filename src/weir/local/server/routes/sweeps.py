@@ -19,8 +19,8 @@ from weir.local.server.routes.common import (
     BODY_REFUSALS,
     After,
     Limit,
+    Requester,
     ThePool,
-    Who,
     json_response,
     position,
     problems,
@@ -37,7 +37,7 @@ routes = APIRouter(prefix="/api/v1/sweeps", tags=["sweeps"], route_class=StrictR
 @routes.get("", response_model=SweepPage, responses=problems(422))
 async def list_sweeps(
     pool: ThePool,
-    person: Who,
+    person: Requester,
     project: Annotated[str | None, Query(max_length=4096, description="Comma-separated projects.")] = None,
     limit: Limit = 100,
     after: After = None,
@@ -64,7 +64,7 @@ async def list_sweeps(
     responses=problems(403, 404, *BODY_REFUSALS, 409),
     openapi_extra=takes(SweepSubmission, "The sweep; every trial of it runs `workload`."),
 )
-async def create(request: Request, pool: ThePool, person: Who) -> Response:
+async def create(request: Request, pool: ThePool, person: Requester) -> Response:
     """Begin a sweep."""
 
     def parse(body: bytes) -> tuple[SweepSubmission, dict[str, object]]:
@@ -78,13 +78,13 @@ async def create(request: Request, pool: ThePool, person: Who) -> Response:
 
 
 @routes.get("/{name}", response_model=SweepDetail, responses=problems(403, 404))
-async def show(name: str, pool: ThePool, person: Who) -> Response:
+async def show(name: str, pool: ThePool, person: Requester) -> Response:
     """Return a sweep with its trials."""
     return json_response(await _detail(pool, await _visible(pool, name, person)))
 
 
 @routes.post("/{name}/stop", response_model=SweepDetail, responses=problems(403, 404, 409))
-async def stop(name: str, pool: ThePool, person: Who) -> Response:
+async def stop(name: str, pool: ThePool, person: Requester) -> Response:
     """Stop a sweep and its trials for good."""
     record = await stop_sweep(pool, await _visible(pool, name, person), person)
     return json_response(await _detail(pool, record))
@@ -95,7 +95,7 @@ async def delete(
     request: Request,
     name: str,
     pool: ThePool,
-    person: Who,
+    person: Requester,
     checkpoints: Annotated[bool, Query(description="Delete the checkpoints of its trials too.")] = False,
 ) -> Response:
     """Delete a sweep that is over, with its parameters and results. The workloads of its trials stay."""

@@ -8,8 +8,8 @@ from weir.local.server.http.problem_details import FieldErrors, read_as, read_bo
 from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.routes.common import (
     BODY_REFUSALS,
+    Requester,
     ThePool,
-    Who,
     json_response,
     problems,
     refuse_large,
@@ -21,14 +21,14 @@ routes = APIRouter(prefix="/api/v1/projects/{project}/templates", tags=["workloa
 
 
 @routes.get("", response_model=TemplatePage, responses=problems(403, 404))
-async def list_templates(project: str, pool: ThePool, person: Who) -> Response:
+async def list_templates(project: str, pool: ThePool, person: Requester) -> Response:
     """Return the templates of a project, for everyone who may submit to it."""
     rows = await pool.templates.all(project, person)
     return json_response(TemplatePage(total=len(rows), items=rows))
 
 
 @routes.get("/{name}", response_model=TemplateRow, responses=problems(403, 404))
-async def get_template(project: str, name: str, pool: ThePool, person: Who) -> Response:
+async def get_template(project: str, name: str, pool: ThePool, person: Requester) -> Response:
     """Return a template."""
     return json_response(await pool.templates.get(project, name, person))
 
@@ -39,7 +39,9 @@ async def get_template(project: str, name: str, pool: ThePool, person: Who) -> R
     responses=problems(403, 404, *BODY_REFUSALS, 409),
     openapi_extra=takes(TemplateAsked, "The parameters, and the workload with placeholders."),
 )
-async def save_template(project: str, name: str, request: Request, pool: ThePool, person: Who) -> Response:
+async def save_template(
+    project: str, name: str, request: Request, pool: ThePool, person: Requester
+) -> Response:
     """Create or change a template, as a lead of the project."""
 
     def parse(body: bytes) -> TemplateAsked:
@@ -60,7 +62,9 @@ async def save_template(project: str, name: str, request: Request, pool: ThePool
     responses=problems(403, 404, *BODY_REFUSALS),
     openapi_extra=takes(TemplateValues, "The values."),
 )
-async def fill_template(project: str, name: str, request: Request, pool: ThePool, person: Who) -> Response:
+async def fill_template(
+    project: str, name: str, request: Request, pool: ThePool, person: Requester
+) -> Response:
     """Return the submission that a template gives with some values. It isn't queued by that."""
     asked = await read_body(request, lambda body: read_as(TemplateValues, body, "The values"))
     note(request, project=project[:253], template=name[:253])
@@ -69,7 +73,9 @@ async def fill_template(project: str, name: str, request: Request, pool: ThePool
 
 
 @routes.delete("/{name}", status_code=204, responses=problems(403, 404))
-async def delete_template(project: str, name: str, request: Request, pool: ThePool, person: Who) -> Response:
+async def delete_template(
+    project: str, name: str, request: Request, pool: ThePool, person: Requester
+) -> Response:
     """Delete a template, as a lead of the project; workloads made of it stay."""
     note(request, project=project[:253], template=name[:253])
     await pool.templates.remove(project, name, person)

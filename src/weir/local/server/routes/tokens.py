@@ -16,8 +16,8 @@ from weir.local.server.routes.common import (
     BODY_REFUSALS,
     After,
     Limit,
+    Requester,
     ThePool,
-    Who,
     json_response,
     page_of,
     problems,
@@ -27,9 +27,9 @@ from weir.scenario_io.error_messages import suggest
 from weir.store.records import TokenRecord as StoredToken
 
 routes = APIRouter(prefix="/api/v1/tokens", tags=["tokens"], route_class=StrictRoute)
-PROJECTS_MOST = 1000
-ID_MOST = 2**62
-EXPIRY_S_MOST = 3650 * 86400.0
+PROJECTS_MAX = 1000
+ID_MAX = 2**62
+EXPIRY_S_MAX = 3650 * 86400.0
 
 
 @routes.post(
@@ -39,7 +39,7 @@ EXPIRY_S_MOST = 3650 * 86400.0
     responses=problems(403, *BODY_REFUSALS),
     openapi_extra=takes(TokenAsked, "Person of the token, and the projects in which they may act."),
 )
-async def make(request: Request, pool: ThePool, person: Who) -> Response:
+async def make(request: Request, pool: ThePool, person: Requester) -> Response:
     """Make a token; its text is returned only now."""
     require(person, Action.ADMINISTER)
     asked = await read_body(request, lambda body: read_as(TokenAsked, body, "The token"))
@@ -47,14 +47,14 @@ async def make(request: Request, pool: ThePool, person: Who) -> Response:
     pool.accounts.check_token_user(user)
     fields = FieldErrors("The token")
     existing = dict.fromkeys(pool.inventory.projects)
-    for index, project in enumerate(asked.projects[:PROJECTS_MOST]):
+    for index, project in enumerate(asked.projects[:PROJECTS_MAX]):
         if project not in existing:
             fields.at(
                 ("projects", index),
                 f"projects: there is no project {project}; {suggest(project, existing, fields)}",
             )
-    if len(asked.projects) > PROJECTS_MOST:
-        fields.at(("projects",), f"projects: are too many; write at most {PROJECTS_MOST}")
+    if len(asked.projects) > PROJECTS_MAX:
+        fields.at(("projects",), f"projects: are too many; write at most {PROJECTS_MAX}")
     if asked.role == "admin" and asked.projects:
         fields.at(("projects",), "projects: an administrator may act in all of them; leave it out")
     _check_label(asked.label, fields)
@@ -92,7 +92,7 @@ def _check_label(label: str, fields: FieldErrors) -> None:
 
 
 def _check_expiry(expires_s: float | None, fields: FieldErrors) -> None:
-    if expires_s is not None and expires_s > EXPIRY_S_MOST:
+    if expires_s is not None and expires_s > EXPIRY_S_MAX:
         fields.at(("expires",), "expires: is more than 3650d; write less, or leave it out for no expiry")
 
 
@@ -116,7 +116,7 @@ def _made(request: Request, row: StoredToken, text: str) -> TokenMade:
     responses=problems(403, 404, 409, *BODY_REFUSALS),
     openapi_extra=takes(TokenRotated, "Expiry of the new text; an empty object keeps the lifetime."),
 )
-async def rotate_own(request: Request, pool: ThePool, person: Who) -> Response:
+async def rotate_own(request: Request, pool: ThePool, person: Requester) -> Response:
     """Rotate the token of this request. It never expires later than before."""
     if person.token is None:
         raise RequestRefused(
@@ -132,7 +132,7 @@ async def rotate_own(request: Request, pool: ThePool, person: Who) -> Response:
     responses=problems(403, 404, 409, *BODY_REFUSALS),
     openapi_extra=takes(TokenRotated, "Expiry of the new text; an empty object keeps the lifetime."),
 )
-async def rotate(id: int, request: Request, pool: ThePool, person: Who) -> Response:  # noqa: A002 - see `delete`
+async def rotate(id: int, request: Request, pool: ThePool, person: Requester) -> Response:  # noqa: A002 - see `delete`
     """Rotate a token: return its new text once; the old text becomes invalid."""
     require(person, Action.ADMINISTER)
     return await _rotate(request, pool, id, may_extend=True)
@@ -160,7 +160,7 @@ async def _rotate(request: Request, pool: PoolService, id_: int, *, may_extend: 
 
 
 @routes.get("", response_model=TokenPage, responses=problems(403, 422))
-async def list_tokens(pool: ThePool, person: Who, limit: Limit = 100, after: After = None) -> Response:
+async def list_tokens(pool: ThePool, person: Requester, limit: Limit = 100, after: After = None) -> Response:
     """Tokens, without their text."""
     require(person, Action.ADMINISTER)
     rows = pool.store.tokens.all()
@@ -170,10 +170,10 @@ async def list_tokens(pool: ThePool, person: Who, limit: Limit = 100, after: Aft
 
 
 @routes.delete("/{id}", status_code=204, responses=problems(403, 404, 422))
-async def delete(id: int, pool: ThePool, person: Who) -> Response:  # noqa: A002 - the name in the path
+async def delete(id: int, pool: ThePool, person: Requester) -> Response:  # noqa: A002 - the name in the path
     """Revoke a token: it becomes invalid at once."""
     require(person, Action.ADMINISTER)
-    if not 0 <= id <= ID_MOST:
+    if not 0 <= id <= ID_MAX:
         raise _no_such_token(id)
     await asyncio.to_thread(pool.store.tokens.delete, id)
     return Response(status_code=204)

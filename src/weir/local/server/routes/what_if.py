@@ -9,7 +9,7 @@ from weir.local.server.access.audit_middleware import note
 from weir.local.server.access.authorization import Action, require
 from weir.local.server.http.problem_details import read_as, read_body
 from weir.local.server.http.strict_route import StrictRoute
-from weir.local.server.routes.common import BODY_REFUSALS, ThePool, Who, json_response, problems, takes
+from weir.local.server.routes.common import BODY_REFUSALS, Requester, ThePool, json_response, problems, takes
 from weir.local.server.routes.history import read_trace
 from weir.service.cluster_snapshot import cluster_alone, read_cluster
 
@@ -23,7 +23,7 @@ routes = APIRouter(prefix="/api/v1/what-if", tags=["what if"], route_class=Stric
     responses=problems(403, *BODY_REFUSALS, 409),
     openapi_extra=takes(WhatIfAsked, "The alternatives, and the part of the history to replay."),
 )
-async def start(request: Request, pool: ThePool, person: Who) -> Response:
+async def start(request: Request, pool: ThePool, person: Requester) -> Response:
     """Begin to replay the pool's history, in a process of its own."""
     require(person, Action.ADMINISTER)
     asked = await read_body(request, lambda body: read_as(WhatIfAsked, body, "The replay"))
@@ -38,7 +38,7 @@ async def start(request: Request, pool: ThePool, person: Who) -> Response:
 
 
 @routes.get("", response_model=WhatIfPage, responses=problems(403))
-async def list_replays(pool: ThePool, person: Who) -> Response:
+async def list_replays(pool: ThePool, person: Requester) -> Response:
     """Return replays, newest first."""
     require(person, Action.ADMINISTER)
     rows = await asyncio.to_thread(pool.what_if.all)
@@ -46,14 +46,14 @@ async def list_replays(pool: ThePool, person: Who) -> Response:
 
 
 @routes.get("/{id}", response_model=WhatIfRow, responses=problems(403, 404))
-async def replay(id: str, pool: ThePool, person: Who) -> Response:  # noqa: A002 - the word of the path
+async def replay(id: str, pool: ThePool, person: Requester) -> Response:  # noqa: A002 - the word of the path
     """Return the progress of a replay, and its result."""
     require(person, Action.ADMINISTER)
     return json_response(pool.what_if.of(id))
 
 
 @routes.delete("/{id}", response_model=WhatIfRow, responses=problems(403, 404))
-async def cancel(id: str, pool: ThePool, person: Who) -> Response:  # noqa: A002 - the word of the path
+async def cancel(id: str, pool: ThePool, person: Requester) -> Response:  # noqa: A002 - the word of the path
     """Cancel a running replay, or delete the result of another."""
     require(person, Action.ADMINISTER)
     return json_response(await pool.what_if.cancel(id))

@@ -12,7 +12,7 @@ from weir.local.server.access.authorization import Action, may
 from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.pool import PoolService
-from weir.local.server.routes.common import ThePool, Who, find_stored, json_response, problems
+from weir.local.server.routes.common import Requester, ThePool, find_stored, json_response, problems
 from weir.local.server.state.workload_lookup import live_name
 from weir.local.server.submissions.admission import highest_priority
 from weir.service.decision_details import explain_decision
@@ -35,7 +35,7 @@ _RESUMED = {"suspended": "", "dependency": " without its conditions", "begin_tim
 async def why(
     name: str,
     pool: ThePool,
-    person: Who,
+    person: Requester,
     with_suggestions: Annotated[
         bool, Query(alias="suggestions", description="Also try changes that would let it start.")
     ] = True,
@@ -140,7 +140,7 @@ def _queues(pool: PoolService, cluster: Cluster, project: str, now_s: float) -> 
 
 
 @routes.get("/{name}/decision", response_model=DecisionAnswer, responses=problems(403, 404, 409))
-async def decision(name: str, pool: ThePool, person: Who) -> Response:
+async def decision(name: str, pool: ThePool, person: Requester) -> Response:
     """Return how the nodes score for a workload, and the victims that it may evict with their price."""
     name = live_name(pool.view, name)
     row = pool.view.row(name)

@@ -29,8 +29,8 @@ from weir.local.server.http.problem_details import RequestRefused, field_refusal
 from weir.local.server.http.strict_route import StrictRoute
 from weir.local.server.output.pod_logs import (
     ALL_PODS,
-    NUMBER_MOST,
-    TAIL_MOST,
+    NUMBER_MAX,
+    TAIL_MAX,
     PodLog,
     in_log_thread,
     pod_numbers,
@@ -42,8 +42,8 @@ from weir.local.server.routes.common import (
     BODY_REFUSALS,
     After,
     Limit,
+    Requester,
     ThePool,
-    Who,
     among,
     find_stored,
     json_response,
@@ -75,7 +75,7 @@ HIDDEN = "(hidden)"
 @routes.get("", response_model=WorkloadPage, responses=problems(422))
 async def list_workloads(
     pool: ThePool,
-    _who: Who,
+    _who: Requester,
     project: Annotated[str | None, Query(max_length=4096, description="Comma-separated projects.")] = None,
     status: Annotated[str | None, Query(max_length=4096, description="Comma-separated statuses.")] = None,
     type: Annotated[str | None, Query(max_length=4096, description="Comma-separated types.")] = None,  # noqa: A002
@@ -99,7 +99,7 @@ async def list_workloads(
         since_s=0.0 if since is None else moment("since", since, pool.clock(), pool.clock.ahead_s),
     )
     if wanted.ended:
-        return json_response(pool.on_wall_clock(await _page_of_all(pool, wanted, limit, cursor)))
+        return json_response(pool.on_wall_clock(await _page_of(pool, wanted, limit, cursor)))
     rows = filter_rows(pool.view.listed(), wanted)
     total = len(rows)
     if cursor is not None:
@@ -118,9 +118,9 @@ def _pool_numbers(pool: PoolService) -> dict[str, Any]:
     return {"trouble": pool.trouble, "gpus": pool.node.gpus, "gpus_in_use": in_use}
 
 
-async def _page_of_all(pool: PoolService, wanted: WorkloadFilter, limit: int, at: int | None) -> WorkloadPage:
+async def _page_of(pool: PoolService, wanted: WorkloadFilter, limit: int, cursor: int | None) -> WorkloadPage:
     live = {row.uid: row.status for row in pool.view.listed() if row.status != "pending"}
-    page = await asyncio.to_thread(pool.store.workloads.page, wanted, live=live, after=at, limit=limit)
+    page = await asyncio.to_thread(pool.store.workloads.page, wanted, live=live, after=cursor, limit=limit)
     items = []
     for stored in page.items:
         row = pool.view.rows.get(stored.uid) or pool.view.arrays.row_of(stored.uid)
@@ -136,7 +136,7 @@ async def _page_of_all(pool: PoolService, wanted: WorkloadFilter, limit: int, at
     responses=problems(403, 404, *BODY_REFUSALS, 409),
     openapi_extra=takes(Submission, "The workload; every pod of it runs `command`."),
 )
-async def submit(request: Request, pool: ThePool, person: Who) -> Response:
+async def submit(request: Request, pool: ThePool, person: Requester) -> Response:
     """Queue a workload."""
 
     def parse(body: bytes) -> tuple[Submission, dict[str, object], int]:
@@ -182,7 +182,7 @@ def _as_submitted(record: WorkloadRecord, pool: PoolService) -> dict[str, Any]:
 
 
 @routes.get("/{name}", response_model=WorkloadDetail, responses=problems(404))
-async def describe(name: str, pool: ThePool, person: Who) -> Response:
+async def describe(name: str, pool: ThePool, person: Requester) -> Response:
     """Return all details of the newest workload of a name, or of the workload with a uid.
 
     Command and environment only for people of its project.
@@ -253,7 +253,7 @@ def _shown(launch: LaunchSpec, project: str, user: str, person: Person) -> dict[
 
 
 @routes.get("/{name}/series", response_model=SeriesAnswer, responses=problems(403, 404))
-async def series(name: str, pool: ThePool, person: Who) -> Response:
+async def series(name: str, pool: ThePool, person: Requester) -> Response:
     """Return the curves of a workload: its reports, and its usage of GPUs, processors and memory."""
     _, row = await find_stored(pool, name)
     pool.require_visible(person, row.project, row.submitted_s)
@@ -274,19 +274,19 @@ async def series(name: str, pool: ThePool, person: Who) -> Response:
 
 
 @routes.post("/{name}/stop", response_model=WorkloadRow, responses=problems(403, 404, 409))
-async def stop(name: str, pool: ThePool, person: Who) -> Response:
+async def stop(name: str, pool: ThePool, person: Requester) -> Response:
     """Stop a workload for good."""
     return json_response(pool.on_wall_clock(await pool.stop(name, person)))
 
 
 @routes.post("/{name}/suspend", response_model=WorkloadRow, responses=problems(403, 404, 409))
-async def suspend(name: str, pool: ThePool, person: Who) -> Response:
+async def suspend(name: str, pool: ThePool, person: Requester) -> Response:
     """Suspend a workload: it releases its devices and waits until it is resumed."""
     return json_response(pool.on_wall_clock(await pool.suspend(name, person)))
 
 
 @routes.post("/{name}/resume", response_model=WorkloadRow, responses=problems(403, 404, 409))
-async def resume(name: str, pool: ThePool, person: Who) -> Response:
+async def resume(name: str, pool: ThePool, person: Requester) -> Response:
     """Let a suspended workload go on."""
     return json_response(pool.on_wall_clock(await pool.resume(name, person)))
 
@@ -297,7 +297,7 @@ async def resume(name: str, pool: ThePool, person: Who) -> Response:
 async def rerun(
     name: str,
     pool: ThePool,
-    person: Who,
+    person: Requester,
     failed: Annotated[bool, Query(description="Of an array, only the indices that failed.")] = False,
 ) -> Response:
     """Submit an ended workload again, under the same name. Indices of a live array are queued again in it."""
@@ -311,7 +311,7 @@ async def rerun(
     responses=problems(403, 404, 409, *BODY_REFUSALS),
     openapi_extra=takes(PriorityAsked, "The priority."),
 )
-async def set_priority(name: str, request: Request, pool: ThePool, person: Who) -> Response:
+async def set_priority(name: str, request: Request, pool: ThePool, person: Requester) -> Response:
     """Change the priority of a workload, up to the highest of the person in its project."""
     asked = await read_body(
         request, lambda body: read_as(PriorityAsked, body, "The priority", pool.priority_classes)
@@ -326,8 +326,8 @@ async def set_priority(name: str, request: Request, pool: ThePool, person: Who) 
     responses=problems(403, 404, *BODY_REFUSALS),
     openapi_extra=takes(ExtensionAsked, "How long."),
 )
-async def extend(name: str, request: Request, pool: ThePool, person: Who) -> Response:
-    """Keep the idle rules away from a workload for a while, up to `life.idle_extend_most` from now."""
+async def extend(name: str, request: Request, pool: ThePool, person: Requester) -> Response:
+    """Keep the idle rules away from a workload for a while, up to `life.max_idle_extend` from now."""
     asked = await read_body(request, lambda body: read_as(ExtensionAsked, body, "The extension"))
     note(request, duration_s=asked.duration)
     return json_response(pool.on_wall_clock(await extend_workload(pool, name, asked.duration, person)))
@@ -348,7 +348,7 @@ async def logs(
     name: str,
     request: Request,
     pool: ThePool,
-    person: Who,
+    person: Requester,
     pod: Annotated[
         str | None,
         Query(
@@ -356,10 +356,10 @@ async def logs(
         ),
     ] = None,
     start: Annotated[
-        int | None, Query(ge=1, le=NUMBER_MOST, description="Number of the start; the last one by default.")
+        int | None, Query(ge=1, le=NUMBER_MAX, description="Number of the start; the last one by default.")
     ] = None,
     tail: Annotated[
-        int | None, Query(ge=0, le=TAIL_MOST, description="The number of last lines; all by default.")
+        int | None, Query(ge=0, le=TAIL_MAX, description="The number of last lines; all by default.")
     ] = None,
     follow: Annotated[bool, Query(description="Go on as it comes, over restarts, until it is over.")] = False,
 ) -> Response:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from weir.local.backend import LOG_MOST
-from weir.local.machine.machine import PIDS_MOST
+from weir.local.backend import LOG_MAX
+from weir.local.machine.machine import PIDS_MAX
 from weir.local.server.access.account_mode import ADMIN_GROUP
 from weir.local.server.home.retention import RetentionSettings
 from weir.local.server.settings.gpu_prices import GpuPrices
@@ -35,9 +35,9 @@ class ServerSettings:
         notifications: the settings of that file; without mail and webhooks by default.
         database: an SQLAlchemy URL in place of the file in the home.
         begin_again: make one pool of a home and a database that don't belong together.
-        log_most: bytes of output that are kept of each start of a pod; 0 for all.
+        log_max: bytes of output that are kept of each start of a pod; 0 for all.
         kept: how long output, details and checkpoints are kept once a workload is over.
-        pids_most: processes and threads of one pod, with control groups; 0 for no limit.
+        pids_max: processes and threads of one pod, with control groups; 0 for no limit.
         audit_to_syslog: send lines of the audit log to syslog as well.
         hides_others: leave names of other projects' work and people out of metrics and usage.
         priority_classes: names that stand for priorities.
@@ -64,9 +64,9 @@ class ServerSettings:
     notifications: NotificationSettings = field(default_factory=NotificationSettings)
     database: str | None = None
     begin_again: bool = False
-    log_most: int = LOG_MOST
+    log_max: int = LOG_MAX
     kept: RetentionSettings = field(default_factory=RetentionSettings)
-    pids_most: int = PIDS_MOST
+    pids_max: int = PIDS_MAX
     audit_to_syslog: bool = False
     hides_others: bool = False
     ignores_foreign: bool = False

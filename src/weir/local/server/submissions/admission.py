@@ -109,8 +109,8 @@ def check_time_limits(
         whose = "the policy" if by_project_s is None else f"project {project.name}"
         if asked_s is not None and 0 < most_s < asked_s:
             _too_long(key, asked_s, most_s, whose, fields)
-    if submission.grace is not None and submission.grace > rules.stop_grace_most:
-        _too_long("grace", submission.grace, rules.stop_grace_most, "the policy", fields)
+    if submission.grace is not None and submission.grace > rules.max_stop_grace:
+        _too_long("grace", submission.grace, rules.max_stop_grace, "the policy", fields)
 
 
 def _too_long(key: str, asked_s: float, most_s: float, whose: str, fields: FieldErrors) -> None:

@@ -22,7 +22,7 @@ _ARCHIVE = re.compile(r"(?:/[A-Za-z0-9_+~@=][A-Za-z0-9_.+~@=-]*)+", re.ASCII)
 _OTHER_PLACES = ("containers-storage", "docker-daemon", "ostree", "sif", "tarball", "atomic", "openshift")
 """Before a colon they name a place to get an image from, and not an image."""
 _RIGHT = "write one such as docker.io/library/python:3.13, or docker-archive:/path/of/an/image.tar"
-_BYTES_MOST = 96 << 10
+_BYTES_MAX = 96 << 10
 """Limit of the variables of a container that its runtime gets in one: the kernel's is 128 KiB."""
 
 
@@ -118,5 +118,5 @@ def _check_variables(submission: Submission, fields: FieldErrors) -> None:
         fields.at(("secrets", name), text)
     size = sum(len(name) + 8 for name in submission.env)
     size += sum(len(value.encode()) for name, value in submission.env.items() if is_reserved(name))
-    if size > _BYTES_MOST:
+    if size > _BYTES_MAX:
         fields.at(("env",), "env: is larger than a container can be started with; put it into a file")

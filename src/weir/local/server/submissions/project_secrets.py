@@ -231,8 +231,8 @@ class ProjectSecrets:
                 secrets[name] = dict(secret)
             else:
                 secrets.pop(name, None)
-            if len(secrets) > secret_files.SECRETS_MOST:
-                most = secret_files.SECRETS_MOST
+            if len(secrets) > secret_files.SECRETS_MAX:
+                most = secret_files.SECRETS_MAX
                 raise RequestRefused(422, f"Project {project} has {most} secrets, the maximum: delete one.")
             try:
                 secret_files.write(path, secrets)

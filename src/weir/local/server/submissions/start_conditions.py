@@ -28,7 +28,7 @@ from weir.local.server.state.workload_lookup import find_workload, live_name
 from weir.model.reasons import Reason, ReasonCode, suspension_reason
 from weir.state.events import WorkloadOutcome
 
-DEPENDENCIES_MOST = 64
+DEPENDENCIES_MAX = 64
 """Workloads that one may depend on."""
 _CONDITIONS = {
     "after": DependencyCondition.STARTED,
@@ -63,9 +63,9 @@ async def start_conditions(
         return NO_CONDITIONS if begin is None else StartConditions(begin)
     fields = FieldErrors("The submission")
     total = sum(len(listed) for listed in names.values())
-    if total > DEPENDENCIES_MOST:
+    if total > DEPENDENCIES_MAX:
         key = next(key for key, listed in names.items() if listed)
-        text = f"{key}: {total} workloads are named; name at most {DEPENDENCIES_MOST}"
+        text = f"{key}: {total} workloads are named; name at most {DEPENDENCIES_MAX}"
         fields.at((key,), text)
         fields.refuse_if_any()
     dependencies: dict[Dependency, None] = {}

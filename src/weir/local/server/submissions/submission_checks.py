@@ -37,9 +37,9 @@ from weir.scenario_io.checks import check_group, check_workload
 from weir.scenario_io.error_messages import suggest
 from weir.scenario_io.specs import GroupEntry, WorkloadEntry
 
-PODS_MOST = 1024
+PODS_MAX = 1024
 """Pods of one workload: they are processes of one machine."""
-WORDS_BYTES_MOST = 1 << 20
+WORDS_BYTES_MAX = 1 << 20
 """Limit of a command and of an environment, in bytes: the most a process can be started with."""
 GRACE_S = 30.0
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -161,7 +161,7 @@ def _check_words(submission: Submission, fields: FieldErrors) -> None:
             fields.at(("command", index), "command: a word has a zero byte in it; leave it out")
     if submission.command and not submission.command[0].strip():
         fields.at(("command", 0), "command: its first word is empty; write the program to run")
-    if sum(len(word.encode()) + 1 for word in submission.command) > WORDS_BYTES_MOST:
+    if sum(len(word.encode()) + 1 for word in submission.command) > WORDS_BYTES_MAX:
         fields.at(("command",), "command: is longer than a process can be started with; put it into a file")
     size = 0
     for name, value in submission.env.items():
@@ -174,7 +174,7 @@ def _check_words(submission: Submission, fields: FieldErrors) -> None:
             )
         if "\0" in value:
             fields.at(("env", name), "env: a value has a zero byte in it; leave it out")
-    if size > WORDS_BYTES_MOST:
+    if size > WORDS_BYTES_MAX:
         fields.at(("env",), "env: is larger than a process can be started with; put it into a file")
     for name in submission.secrets:
         _check_secret(name, submission, fields)
@@ -256,8 +256,8 @@ def _check_pods(written: WorkloadEntry, inventory: PoolInventory, fields: FieldE
                 text = f"nodes: there is no node {node}; {suggest(node, nodes, fields)}"
                 fields.at((*path, "nodes", position), text)
     total = sum(group.count for group in written.pods)
-    if total > PODS_MOST:
-        text = f"pods: {total:,} pods are more than a workload can have here; ask for {PODS_MOST:,} or fewer"
+    if total > PODS_MAX:
+        text = f"pods: {total:,} pods are more than a workload can have here; ask for {PODS_MAX:,} or fewer"
         fields.at(("pods",), text)
     check_workload(written, 0.0, (), fields)
     if written.topology is not None:

@@ -37,7 +37,7 @@ def with_project_defaults(
         )
         changes["max_runtime"] = min([defaults.max_runtime_s, *[limit for limit in most if limit]])
     if defaults.grace_s is not None and submission.grace is None:
-        changes["grace"] = min(defaults.grace_s, rules.stop_grace_most)
+        changes["grace"] = min(defaults.grace_s, rules.max_stop_grace)
     if defaults.gpus_milli is not None and not any(
         _OF_GPUS & pods.model_fields_set for pods in submission.pods
     ):

@@ -192,9 +192,7 @@ class SweepController:
         while self._inbox:
             item = self._inbox.popleft()
             if isinstance(item, RungResult):
-                sweep = next(
-                    (candidate for candidate in self.live.values() if candidate.record.id == item.sweep), None
-                )
+                sweep = next((live for live in self.live.values() if live.record.id == item.sweep), None)
                 if sweep is not None and item.number < len(sweep.trials):
                     sweep.take_result(item)
             elif item.sweep is not None and (named := self.live.get(item.sweep)) is not None:

@@ -19,14 +19,14 @@ from weir.store.history.events import STOPPING
 from weir.store.records import HistoryEvent
 from weir.store.workloads.journal import TELL_OF_END
 
-PODS_NAMED_MOST = 4
+PODS_NAMED_MAX = 4
 _TOLD_OTHERWISE = frozenset(
     (LifecycleRule.WITHDRAWN.value, LifecycleRule.SUSPENDED.value, LifecycleRule.GANG_FAILED.value)
 )
 """Causes that other events already report."""
 RECLAIMS_MAX = 4096
 """Number of workloads whose reclaims are remembered, the latest ones."""
-ENDING_MOST = 1024
+ENDING_MAX = 1024
 """Number of workloads whose reason to end is remembered, the latest ones."""
 
 
@@ -134,8 +134,8 @@ class EventLog(EventObserver):
             "started",
             f"{text} on {where}{on}.",
             pods=pods,
-            nodes=nodes[:PODS_NAMED_MOST],
-            devices=devices[:PODS_NAMED_MOST],
+            nodes=nodes[:PODS_NAMED_MAX],
+            devices=devices[:PODS_NAMED_MAX],
             waited_s=max(0.0, assigned[0].at_s - line.waits_since_s),
         )
         lenders = self._reclaims.pop(line.spec.name, None)
@@ -201,7 +201,7 @@ class EventLog(EventObserver):
             return True
         news = self._ending.get(line.uid) != event.kind
         self._ending[line.uid] = event.kind
-        while len(self._ending) > ENDING_MOST:
+        while len(self._ending) > ENDING_MAX:
             del self._ending[next(iter(self._ending))]
         return news
 
@@ -241,8 +241,8 @@ class EventLog(EventObserver):
 
 
 def _listed(items: Sequence[object]) -> str:
-    hidden = len(items) - PODS_NAMED_MOST
-    named = ", ".join(map(str, items[:PODS_NAMED_MOST]))
+    hidden = len(items) - PODS_NAMED_MAX
+    named = ", ".join(map(str, items[:PODS_NAMED_MAX]))
     return f"{named} and {hidden} more" if hidden > 0 else named
 
 

@@ -16,11 +16,11 @@ from weir.local.server.access.authorization import Action, Person, may
 
 Change = tuple[str, Answer, str | None]
 """A change: its kind, the object, and the project that may see it."""
-KEPT_MOST = 8192
+KEPT_MAX = 8192
 """Messages kept for readers that resume."""
-BEHIND_MOST = 2048
+BEHIND_MAX = 2048
 """Messages one reader may be behind before it is cut off."""
-READERS_MOST = 256
+READERS_MAX = 256
 KEPT_FOR_S = 120.0
 """Time for which messages are kept after the last reader has left."""
 HEARTBEAT_S = 15.0
@@ -55,7 +55,7 @@ class StreamReader:
             for message in messages
             if message.project is None or may(self._person, Action.VIEW, message.project)
         ]
-        if len(self.queue) + len(visible) > BEHIND_MOST:
+        if len(self.queue) + len(visible) > BEHIND_MAX:
             self.cut_off = True
             self.queue.clear()
         else:
@@ -95,7 +95,7 @@ class EventStream:
         self._epoch = epoch
         self._loop: asyncio.AbstractEventLoop | None = None
         self._next = 1
-        self._kept: deque[StreamMessage] = deque(maxlen=KEPT_MOST)
+        self._kept: deque[StreamMessage] = deque(maxlen=KEPT_MAX)
         self._readers: set[StreamReader] = set()
         self.observers: set[Callable[[Sequence[Change]], None]] = set()
         """Called with all changes, on the event loop."""
@@ -162,7 +162,7 @@ class EventStream:
         `last` is the last number that the reader has received. If later messages aren't kept any more,
         or it is from another process, the stream begins with `reset`: the reader must load everything again.
         """
-        if self._closed or len(self._readers) >= READERS_MOST:
+        if self._closed or len(self._readers) >= READERS_MAX:
             return None
         reader = StreamReader(self, person)
         hello = "retry: 1000\n\n"
@@ -188,7 +188,7 @@ class EventStream:
             return None
         after = int(number)
         oldest = self._kept[0].number if self._kept else self._next
-        if after + 1 < oldest or after >= self._next or self._next - 1 - after > BEHIND_MOST:
+        if after + 1 < oldest or after >= self._next or self._next - 1 - after > BEHIND_MAX:
             return None
         return [message for message in self._kept if message.number > after]
 

@@ -18,7 +18,7 @@ _SESSION_AT, _TERMINAL_AT = 3, 4
 """Positions in /proc/PID/stat, from the state on."""
 _PTS_MAJORS = range(136, 144)
 _EIGHT_BITS = 256
-ENTERED_MOST = 256
+ENTERED_MAX = 256
 """Entered processes of one workload that are looked at."""
 
 
@@ -45,7 +45,7 @@ class Interactions:
 
     def look(self, uid: int, entered: Sequence[int], at_s: float) -> Interaction:
         """Return the last interaction with a workload, counting its entered processes at this time."""
-        sessions, stamps = _stamps(entered[:ENTERED_MOST])
+        sessions, stamps = _stamps(entered[:ENTERED_MAX])
         with self._lock:
             seen = self._seen.setdefault(uid, _Seen())
             if stamps != seen.stamps:

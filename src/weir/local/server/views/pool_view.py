@@ -51,7 +51,7 @@ from weir.state.events import (
     WorkloadSuspended,
 )
 
-ENDED_MOST = 512
+ENDED_MAX = 512
 """Number of recently ended workloads kept in memory."""
 
 
@@ -259,7 +259,7 @@ class PoolView(EventObserver):
     def add_ended(self, row: WorkloadRow) -> None:
         """Add the row of a workload or an array that is over."""
         self.ended[row.uid] = row
-        if len(self.ended) > ENDED_MOST:
+        if len(self.ended) > ENDED_MAX:
             with suppress(KeyError):
                 del self.ended[next(iter(self.ended))]
 

@@ -6,7 +6,7 @@ The values are those of the API server, which tests/kubernetes/test_selector_exp
 import pytest
 from tests.unit.kubernetes.claims.cel.selector_expressions import ERRORS, REFUSED, VALUES, shown
 
-from weir.kubernetes.claims.cel.evaluator import STEPS_MOST, Selector, StepMeter
+from weir.kubernetes.claims.cel.evaluator import STEPS_MAX, Selector, StepMeter
 from weir.kubernetes.claims.cel.functions import FUNCTION_NAMES, METHOD_NAMES
 from weir.kubernetes.claims.cel.literals import CelSyntaxError
 from weir.kubernetes.claims.cel.values import CelError
@@ -137,4 +137,4 @@ def test_a_costly_call_ends(expression: str) -> None:
     meter = StepMeter()
     with pytest.raises(CelError, match=r"steps|too large|no |is invalid|twice"):
         Selector(expression).matches({}, meter)
-    assert meter.steps <= 6 * STEPS_MOST, "the last charge is for what wasn't done"
+    assert meter.steps <= 6 * STEPS_MAX, "the last charge is for what wasn't done"

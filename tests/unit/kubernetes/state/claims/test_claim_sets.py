@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from weir.kubernetes.api.resource_objects import AllocatedDevice, DeviceClass, ResourceClaim, ResourceSlice
-from weir.kubernetes.claims.allocator import STEPS_MOST
+from weir.kubernetes.claims.allocator import STEPS_MAX
 from weir.kubernetes.claims.claim_requests import ClaimError, ClaimRequests, parse_claim
 from weir.kubernetes.claims.device_usage import ClaimedDeviceUsage
 from weir.kubernetes.claims.selector_results import SelectorResults
 from weir.kubernetes.state.claims.inventory import ClaimInventory
-from weir.kubernetes.state.claims.sets import FURTHER_STEPS_MOST, USUAL_STEPS, ClaimSets
+from weir.kubernetes.state.claims.sets import FURTHER_STEPS_MAX, USUAL_STEPS, ClaimSets
 from weir.model.nodes import Node
 
 DRIVER = "gpu.example.com"
@@ -63,7 +63,7 @@ def test_a_set_that_is_too_hard_ends_being_searched_and_others_fit_as_before() -
     assert {each[hard_resource] for each in counted} == {each[easy_resource] for each in counted} == {0}
     assert {each[fair_resource] for each in counted} == {8}
     steps = sets.further_steps[hard_resource]
-    assert FURTHER_STEPS_MOST < steps <= FURTHER_STEPS_MOST + STEPS_MOST + 1 - USUAL_STEPS
+    assert FURTHER_STEPS_MAX < steps <= FURTHER_STEPS_MAX + STEPS_MAX + 1 - USUAL_STEPS
     assert sets.further_steps[fair_resource] == 0
 
 

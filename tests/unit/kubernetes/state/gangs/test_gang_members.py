@@ -10,7 +10,7 @@ from tests.unit.kubernetes.small_world import WatchProgress, job, maker, node, p
 from weir.kubernetes.api.objects import KubePod, OwnerReference
 from weir.kubernetes.state.gangs.gang import Gang
 from weir.kubernetes.state.gangs.workload import workload_of
-from weir.kubernetes.state.owners.pod_info import NAME_MOST, object_name
+from weir.kubernetes.state.owners.pod_info import NAME_MAX, object_name
 from weir.kubernetes.translate.kinds import GangKey
 from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload
 from weir.kubernetes.writes.statuses.statuses import StatusWriter
@@ -354,7 +354,7 @@ def test_a_workload_has_a_name_that_can_be_written_whatever_its_owner_is_called(
     made = object_name(key)
     assert re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", made), made
     assert ".." not in made
-    assert len(made) <= NAME_MOST
+    assert len(made) <= NAME_MAX
     assert made != object_name(GangKey("team", "x/v1", kind, f"{name}x", "u", gang))
 
 

@@ -5,7 +5,7 @@ from tests.unit.kubernetes.small_world import node
 from weir.kubernetes.state.nodes.states import NodeStates, node_of
 from weir.kubernetes.state.nodes.usage import ForeignUsage, PodUsage
 from weir.kubernetes.translate.device_resources import DeviceResources
-from weir.kubernetes.translate.requests import ADDRESSES_MOST, DEVICES_LABEL, PLENTY
+from weir.kubernetes.translate.requests import ADDRESSES_MAX, DEVICES_LABEL, PLENTY
 from weir.model.nodes import Node
 from weir.model.workloads import Request
 from weir.state.events import NodeLost, NodeSet
@@ -145,7 +145,7 @@ def test_every_node_has_every_port() -> None:
     node_states = NodeStates(DeviceResources())
     node_states.set(node("n1"))
     node_states.set(node("n2"))
-    node_states.foreign("p", ForeignUsage("n1", (("hostport/TCP/80", ADDRESSES_MOST), ("pods", 1))))
+    node_states.foreign("p", ForeignUsage("n1", (("hostport/TCP/80", ADDRESSES_MAX), ("pods", 1))))
     reported(node_states)
     node_states.use_unstated(("hostport/TCP/80", "hostport/TCP/80/10.0.0.1"))
     made = reported(node_states)
@@ -154,7 +154,7 @@ def test_every_node_has_every_port() -> None:
         for name, each in made.items()
         if each is not None
     }
-    assert ports == {"n1": [0, 1], "n2": [ADDRESSES_MOST, 1]}
+    assert ports == {"n1": [0, 1], "n2": [ADDRESSES_MAX, 1]}
 
 
 def test_a_node_limits_the_volumes_of_a_driver_and_others_any_number() -> None:

@@ -18,7 +18,7 @@ from weir.api.answers import Explanation
 from weir.control.port import GateChanged
 from weir.kubernetes.state.gangs.gang import Gang
 from weir.kubernetes.translate.scheduling_groups import (
-    MIN_COUNT_MOST,
+    MIN_COUNT_MAX,
     policies_of_workload,
     policy_of_pod_group,
     reference_of,
@@ -51,7 +51,7 @@ def test_disruption_modes_and_priorities_of_both_versions_are_read() -> None:
     assert not policy_of_pod_group(group(spec=gang_of(2, preemptionPolicy="Never"))).can_preempt
 
 
-@pytest.mark.parametrize("count", [0, -1, MIN_COUNT_MOST + 1, "4", None, True, 2.5])
+@pytest.mark.parametrize("count", [0, -1, MIN_COUNT_MAX + 1, "4", None, True, 2.5])
 def test_a_group_with_no_sound_minimum_is_refused_and_its_pods_say_so(count: Any) -> None:
     reported = small_cluster()
     reported.see("pods", member("a"))

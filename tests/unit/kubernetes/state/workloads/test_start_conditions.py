@@ -9,7 +9,7 @@ from weir.control.port import Gate
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.crd.objects import WorkloadObject
 from weir.kubernetes.state.gangs.gang import Gang
-from weir.kubernetes.translate.annotation_values import NAMES_MOST, parse_names
+from weir.kubernetes.translate.annotation_values import NAMES_MAX, parse_names
 from weir.kubernetes.translate.annotations import read_one
 
 
@@ -164,7 +164,7 @@ def test_wrong_names_are_refused_with_what_to_write(written: str) -> None:
 def test_names_are_bounded_and_each_counts_once() -> None:
     assert parse_names("a, b,a") == ("a", "b")
     with pytest.raises(ValueError, match="write fewer"):
-        parse_names(",".join(f"n{at}" for at in range(NAMES_MOST + 1)))
+        parse_names(",".join(f"n{at}" for at in range(NAMES_MAX + 1)))
 
 
 def test_a_time_that_is_none_is_a_mistake_of_the_annotation() -> None:

@@ -17,7 +17,7 @@ from weir.kubernetes.api.errors import ApiRefused, ApiUnreachable
 from weir.kubernetes.api.leader_election import AlwaysLeader
 from weir.kubernetes.writes.delivery import event_recorder
 from weir.kubernetes.writes.delivery.api_writer import ApiWriter, Pace
-from weir.kubernetes.writes.delivery.event_recorder import LATER_EVERY, STARTS_MOST, EventRecorder
+from weir.kubernetes.writes.delivery.event_recorder import LATER_EVERY, STARTS_MAX, EventRecorder
 from weir.kubernetes.writes.delivery.keyed_queue import KeyedQueue, ObjectQueue, PendingWrite
 from weir.kubernetes.writes.operations import (
     Bind,
@@ -241,14 +241,14 @@ async def test_an_event_waits_for_no_flood_of_another_namespace() -> None:
     assert places[-1] <= 2 * LATER_EVERY
 
 
-async def emitted(events: Iterable[EmitEvent], *, waiting_most: int) -> list[str]:
+async def emitted(events: Iterable[EmitEvent], *, waiting_max: int) -> list[str]:
     """Return the requests of a recorder for events that were queued before it began."""
     server = Server()
     recorder = EventRecorder(
         cast(ApiClient, server),
         AlwaysLeader(),
         per_s=100_000.0,
-        waiting_most=waiting_most,
+        waiting_max=waiting_max,
         busy=lambda: False,
     )
     for each in events:
@@ -261,14 +261,14 @@ async def emitted(events: Iterable[EmitEvent], *, waiting_most: int) -> list[str
 
 async def test_a_full_queue_drops_events_of_the_namespace_with_the_most() -> None:
     flood = [event("flood", "Unschedulable", waits=True)] * FLOOD
-    came = await emitted([*flood, event("other", "Unschedulable", waits=True), *flood], waiting_most=100)
+    came = await emitted([*flood, event("other", "Unschedulable", waits=True), *flood], waiting_max=100)
     assert (len(came), came.count("POST other/events")) == (100, 1)
 
 
 async def test_starts_of_one_namespace_leave_place_for_those_of_another() -> None:
     flood = [event("flood", "Scheduled", waits=False)] * FLOOD
-    came = await emitted([*flood, event("other", "Scheduled", waits=False)], waiting_most=5000)
-    assert (len(came), came.count("POST other/events")) == (STARTS_MOST, 1)
+    came = await emitted([*flood, event("other", "Scheduled", waits=False)], waiting_max=5000)
+    assert (len(came), came.count("POST other/events")) == (STARTS_MAX, 1)
 
 
 async def test_refused_events_of_one_namespace_delay_no_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from weir.control.port import StopPod
 from weir.kubernetes.api.leader_election import AlwaysLeader
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.crd.objects import OwnerFields, WorkloadObject, WorkloadSpec
-from weir.kubernetes.writes.delivery.event_recorder import STARTS_MOST, EventRecorder
+from weir.kubernetes.writes.delivery.event_recorder import STARTS_MAX, EventRecorder
 from weir.kubernetes.writes.operations import EmitEvent, EventSubject, PatchStatus, Write
 from weir.kubernetes.writes.statuses.condition_reasons import condition_reason
 from weir.kubernetes.writes.statuses.pending_pods import (
@@ -162,14 +162,14 @@ def test_pods_that_start_at_once_get_no_condition() -> None:
 
 
 def test_in_a_burst_events_of_starts_are_left_out_and_no_others() -> None:
-    recorder = EventRecorder(None, AlwaysLeader(), per_s=1.0, waiting_most=5000, busy=lambda: True)  # type: ignore[arg-type]
+    recorder = EventRecorder(None, AlwaysLeader(), per_s=1.0, waiting_max=5000, busy=lambda: True)  # type: ignore[arg-type]
     about = EventSubject("v1", "Pod", "p", "team")
     for _ in range(1000):
         recorder.say(EmitEvent(about, "Scheduled", ""))
-    assert len(recorder) == STARTS_MOST
+    assert len(recorder) == STARTS_MAX
     recorder.say(EmitEvent(about, "Preempted", "", type="Warning"))
     recorder.say(EmitEvent(about, "Unschedulable", "", waits=True))
-    assert len(recorder) == STARTS_MOST + 2
+    assert len(recorder) == STARTS_MAX + 2
 
 
 def test_events_of_work_that_waits_go_first() -> None:
@@ -188,7 +188,7 @@ def test_events_of_work_that_waits_go_first() -> None:
 
     async def answer() -> list[str]:
         api = Api()
-        recorder = EventRecorder(api, AlwaysLeader(), per_s=1000.0, waiting_most=3, busy=lambda: False)  # type: ignore[arg-type]
+        recorder = EventRecorder(api, AlwaysLeader(), per_s=1000.0, waiting_max=3, busy=lambda: False)  # type: ignore[arg-type]
         for name, waits in (("a", False), ("b", False), ("c", True), ("d", True)):
             recorder.say(event(name, waits=waits))
         running = asyncio.create_task(recorder.run())

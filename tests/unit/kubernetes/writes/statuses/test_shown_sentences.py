@@ -6,7 +6,7 @@ import msgspec
 from tests.unit.kubernetes.small_world import job, node, pod, project
 from tests.unit.kubernetes.test_backend import Scene
 
-from weir.kubernetes.writes.statuses.values import SENTENCE_MOST, cut
+from weir.kubernetes.writes.statuses.values import SENTENCE_MAX, cut
 
 HOSTILE = "<b>\u202eevil\u2066\x1b[31m\r\nX"
 
@@ -14,7 +14,7 @@ HOSTILE = "<b>\u202eevil\u2066\x1b[31m\r\nX"
 def test_a_sentence_has_no_unprintable_characters() -> None:
     assert cut("plain, and naïve") == "plain, and naïve"
     assert cut(HOSTILE) == r"<b>\u202eevil\u2066\x1b[31m\r\nX"
-    assert len(cut("\u202e" * 10 * SENTENCE_MOST)) == SENTENCE_MOST
+    assert len(cut("\u202e" * 10 * SENTENCE_MAX)) == SENTENCE_MAX
 
 
 def test_a_project_with_unprintable_characters_is_written_escaped_everywhere() -> None:

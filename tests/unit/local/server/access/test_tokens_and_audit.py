@@ -233,7 +233,7 @@ def test_refused_floods_are_few_lines_that_say_how_many_more_there_were(tmp_path
 
 
 def test_audit_log_is_bounded_and_keeps_the_newest(tmp_path: Path) -> None:
-    audit = AuditLog(tmp_path, file_bytes_most=2000)
+    audit = AuditLog(tmp_path, file_bytes_max=2000)
     for at in range(200):
         audit.write(user=f"user {at}", method="POST", path="\n\x1b[2J" + "x" * 5000, status=201)
     files = sorted(path.name for path in tmp_path.iterdir())

@@ -98,7 +98,7 @@ async def test_a_control_thread_that_takes_nothing_in(
 
 
 async def test_a_store_that_hangs_and_one_that_fails(pool: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "PROBE_S_MOST", 0.1)
+    monkeypatch.setattr(health, "PROBE_S_MAX", 0.1)
     monkeypatch.setattr(health, "PROBE_KEPT_S", 0.0)
     hang = threading.Event()
     pool.pool.store._database.write(lambda _: hang.wait(), durable=False)
@@ -111,7 +111,7 @@ async def test_a_store_that_hangs_and_one_that_fails(pool: Standing, monkeypatch
         raise StoreFailed("The disk that holds the database is full.", is_full=True)
 
     monkeypatch.setattr(pool.pool.health._probe, "_store", fails)
-    monkeypatch.setattr(health, "PROBE_S_MOST", 20.0)
+    monkeypatch.setattr(health, "PROBE_S_MAX", 20.0)
     await unready(pool, "database", "The disk is full.")
 
 
@@ -129,7 +129,7 @@ async def test_the_status_says_that_the_database_takes_nothing(
 
     assert (await pool.get("status"))["trouble"] is None
     monkeypatch.setattr(health, "PROBE_KEPT_S", 0.0)
-    monkeypatch.setattr(health, "PROBE_S_MOST", 120.0)
+    monkeypatch.setattr(health, "PROBE_S_MAX", 120.0)
     with monkeypatch.context() as patched:
         patched.setattr(pool.pool.health._probe, "_store", fails)
         found = await pool.get("status")
@@ -139,7 +139,7 @@ async def test_the_status_says_that_the_database_takes_nothing(
 
 
 async def test_threads_for_requests_that_are_used_up(pool: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "THREADS_S_MOST", 0.1)
+    monkeypatch.setattr(health, "THREADS_S_MAX", 0.1)
     hang = threading.Event()
     hung = [asyncio.create_task(asyncio.to_thread(hang.wait)) for _ in range(64)]
     try:

@@ -94,7 +94,7 @@ def hooks() -> Iterator[Receivers]:
 
 async def test_receivers_that_hang_or_fail_keep_no_other_waiting(tmp_path: Path, hooks: Receivers) -> None:
     """Far more receivers hang than may be tried at once."""
-    chosen = settings(hooks.origin, timeout=1, retry_most=1)
+    chosen = settings(hooks.origin, timeout=1, retry_max=1)
     with sending(tmp_path, chosen) as run:
         hanging = [run.rule(f"{hooks.origin}/hanging") for _ in range(80)]
         failing = run.rule(f"{hooks.origin}/503")
@@ -154,7 +154,7 @@ async def test_an_address_that_no_request_can_be_made_of_is_recorded(
 
 
 async def test_a_refused_message_keeps_later_ones_from_nothing(tmp_path: Path, hooks: Receivers) -> None:
-    chosen = settings(hooks.origin, retry_first=3600, retry_most=3600)
+    chosen = settings(hooks.origin, retry_first=3600, retry_max=3600)
     with sending(tmp_path, chosen) as run:
         rule = run.rule(f"{hooks.origin}/422")
         run.tell("First.")

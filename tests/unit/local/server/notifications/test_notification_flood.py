@@ -24,7 +24,7 @@ PATH = "/api/v1/notifications"
 def test_kill_9_loses_no_notification_and_doubles_none_beyond_what_was_confirmed(tmp_path: Path) -> None:
     with receivers() as hooks:
         file = tmp_path / "notifications.json"
-        limits = {**FAST, "rules_per_person": 100, "retry_most": 1}
+        limits = {**FAST, "rules_per_person": 100, "retry_max": 1}
         file.write_text(json.dumps({"webhooks": {"hosts": [hooks.origin]}, "limits": limits}))
         settings = {**SHARED_ACCOUNT, "notifications_file": file}
         with serving(tmp_path / "home", settings=settings) as server:

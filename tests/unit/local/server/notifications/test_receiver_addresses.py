@@ -14,7 +14,7 @@ __all__ = ["hooks"]
 async def test_a_damaged_file_of_addresses_is_named_and_replaced(
     tmp_path: Path, hooks: Receivers, damage: str
 ) -> None:
-    with sending(tmp_path, settings(hooks.origin, retry_first=0.05, retry_most=0.05)) as run:
+    with sending(tmp_path, settings(hooks.origin, retry_first=0.05, retry_max=0.05)) as run:
         rule, path = run.rule(f"{hooks.origin}/ok"), tmp_path / "notifications/receivers.json"
         whole = path.read_bytes()
         path.unlink()

@@ -291,7 +291,7 @@ async def test_only_what_is_suspended_is_resumed(stands: Standing) -> None:
 
 
 async def test_what_failed_waits_by_itself_and_says_until_when(tmp_path: Path) -> None:
-    rules = LifecyclePolicy(pause_first=3600.0, pause_most=3600.0)
+    rules = LifecyclePolicy(pause_first=3600.0, max_pause=3600.0)
     async with standing(tmp_path / "home", policy=Policy(life=rules)) as stands:
         await stands.submit("sh", "-c", "exit 3", name="fails")
         row = await stands.until_true(lambda row: row["reason"] is not None, "workloads/fails")

@@ -159,7 +159,7 @@ async def test_job_whose_secrets_cannot_be_read_now_is_started_later(
 ) -> None:
     """The files of a home may have another owner for a while, such as after a restore by root."""
     read, home = secret_files.read, tmp_path / "home"
-    rules = Policy(life=LifecyclePolicy(pause_first=1.0, pause_most=1.0))
+    rules = Policy(life=LifecyclePolicy(pause_first=1.0, max_pause=1.0))
 
     def broken(path: str) -> dict[str, dict[str, object]]:
         raise PermissionError(13, "Permission denied", path)

@@ -110,7 +110,7 @@ async def test_a_reader_of_an_earlier_server_begins_again() -> None:
 async def test_who_reads_too_slowly_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     from weir.api.answers import EventRow
 
-    monkeypatch.setattr(event_stream, "BEHIND_MOST", 8)
+    monkeypatch.setattr(event_stream, "BEHIND_MAX", 8)
     stream = EventStream(epoch=1)
     stream.open(asyncio.get_running_loop())
     joined = stream.join(ADMIN, None)
