@@ -47,7 +47,7 @@ class Allocator:
         self.runtime_order = RuntimeOrder(cluster, self.overlay, policy.share_weight)
         self.scattered: list[tuple[Candidate, list[NodePlacement]]] = []  # gangs placed in several domains
         finest = self.feasibility.finest_domains() if cluster.topologies else None
-        self.domain_of = None if finest is None else finest.of
+        self.domain_of = None if finest is None else finest.domain_of
         self.placer = Placer(
             cluster,
             self.capacity,
@@ -106,9 +106,9 @@ class Allocator:
         if grown is not None:
             followers.append(grown.aged(self.now_s, self.policy.aging))
         if not candidate.again:
-            self._served[candidate.of] = candidate.at + 1
-            if candidate.at + 1 < len(candidate.of.members):
-                followers.append(self.candidate(candidate.of, candidate.at + 1))
+            self._served[candidate.queued] = candidate.index + 1
+            if candidate.index + 1 < len(candidate.queued.members):
+                followers.append(self.candidate(candidate.queued, candidate.index + 1))
         return followers
 
     # Results
@@ -130,7 +130,7 @@ class Allocator:
 
     def note_nominated(self, candidate: Candidate) -> None:
         """Count a workload with a nomination as served."""
-        self._served[candidate.of] = candidate.at + 1
+        self._served[candidate.queued] = candidate.index + 1
 
     def withdraw(self, placements: Sequence[NodePlacement]) -> None:
         """Release the capacity of a workload that is placed elsewhere."""
@@ -162,7 +162,7 @@ def allocate(allocator: Allocator) -> Iterator[list[NodePlacement]]:
             break
         in_quota = checks.in_quota(candidate)
         if by_runtime and not in_quota:
-            if classes.leaves_headroom(candidate.of):
+            if classes.leaves_headroom(candidate.queued):
                 over_quota.append(candidate)
             order.settle()
             continue
@@ -178,7 +178,7 @@ def allocate(allocator: Allocator) -> Iterator[list[NodePlacement]]:
     peers: list[Peers] = []
     if pending is not None:
         for line in pending.all_lines():
-            if classes.leaves_headroom(line.of) and classes.fits(line.of):
+            if classes.leaves_headroom(line.queued) and classes.fits(line.queued):
                 peers += pending.peers_of(line, allocator.runtime_order, allocator.served_of)
     if over_quota or peers:
         yield from _allocate_by_runtime(allocator, over_quota, peers)
@@ -207,7 +207,7 @@ def _allocate_by_runtime(
 
     `peers` have those of projects whose quota covers none of their workloads.
     """
-    some = [*candidates, *[allocator.candidate(group.of, 0) for group in peers]]
+    some = [*candidates, *[allocator.candidate(group.queued, 0) for group in peers]]
     least_block, least_milli = _least_block(some), _least_milli(some)
     lines = [_line(allocator, group) for group in peers]
     order = BorrowerOrder(allocator.runtime_order, candidates, lines)

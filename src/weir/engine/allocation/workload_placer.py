@@ -56,7 +56,7 @@ class ReservedNodes:
         """Return the nodes without a reservation that a candidate would use; None for all."""
         within = None
         for reservation in () if self._known == [] else self._applying(candidate):
-            free = reservation.spare >= -(-candidate.of.step.gpu_milli // WHOLE_MILLI)
+            free = reservation.spare >= -(-candidate.queued.step.gpu_milli // WHOLE_MILLI)
             within = both(within, free)
         return within
 
@@ -234,7 +234,7 @@ class WorkloadPlacer:
         asked = job.topology
         if asked is None or asked.preferred is None:
             return False
-        domain_of = self._feasibility.level(asked.name, asked.preferred).of
+        domain_of = self._feasibility.level(asked.name, asked.preferred).domain_of
         return len({int(domain_of[place.node]) for place in places}) > 1
 
 

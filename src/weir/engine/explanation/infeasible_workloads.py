@@ -46,7 +46,7 @@ def infeasible(allocator: Allocator, candidate: Candidate) -> Reason | None:
         return Reason(ReasonCode.NO_NODE_MATCHES, sentence, numbers)
     affinity = feasibility.affinity(job)
     names = tuple([group.name for group in job.spec.groups])
-    key = (candidate.of.gang, tuple(candidate.lacks), names, topology, affinity)
+    key = (candidate.queued.gang, tuple(candidate.lacks), names, topology, affinity)
     if key not in reasons:
         reason = _no_node(cluster, candidate, affinity)
         reasons[key] = reason or _infeasible_gang(allocator, job, affinity)
@@ -109,7 +109,7 @@ def best_domain(
 
 def domain_name(cluster: Cluster, level: TopologyLevel, domain: int) -> str:
     """Return the labels' values by which a domain is known, coarse to fine."""
-    node = cluster.nodes[int(np.flatnonzero(level.of == domain)[0])]
+    node = cluster.nodes[int(np.flatnonzero(level.domain_of == domain)[0])]
     assert node is not None
     return "/".join(node.labels.get(label, node.name) for label in level.labels)
 

@@ -110,7 +110,7 @@ class CapacityRefusals:
                     for shape, lack in needs
                 ]
                 return shortage_of(allocator.cluster, allocator.capacity, short)
-        key = candidate.of.wants, affinity
+        key = candidate.queued.wants, affinity
         shortage = self._shortages.get(key)
         if shortage is None:
             short = [node_shortages(allocator, shape, affinity) for shape, _ in needs]
@@ -152,7 +152,7 @@ class CapacityRefusals:
             if partners := preemption_cycle(holdings, rules, row, allocator.capacity, lacks):
                 return PreemptionCycle(partners)
         shortfall = quota_shortfall(allocator, rules)
-        end = allocator.cache.preemption.search_end(allocator.cluster, (candidate.of, candidate.at))
+        end = allocator.cache.preemption.search_end(allocator.cluster, (candidate.queued, candidate.index))
         victims = ineligible_victims(holdings, rules, resource, shortfall, end)
         return victims or NoClaim(may_preempt=True, shortfall=shortfall)
 
@@ -201,7 +201,7 @@ def _domain(allocator: Allocator, candidate: Candidate) -> DomainShortage | None
     if topology is None or topology.required is None:
         return None
     level = allocator.feasibility.level(topology.name, topology.required)
-    runs_in = {int(level.of[pod.node]) for pod in job.running_pods()} - {-1}
+    runs_in = {int(level.domain_of[pod.node]) for pod in job.running_pods()} - {-1}
     needs = candidate.lacking()
     pods = sum([lack for _, _, lack in needs])
     if runs_in:
@@ -270,7 +270,7 @@ def _lower_work(allocator: Allocator, rules: PreemptionRules) -> bool:
 
 def _older_claims(feasibility: FeasibilityCache, candidate: Candidate) -> list[Job]:
     """Return the workloads that claim the project's quota before a candidate, in the order of the project."""
-    own = candidate.of.line_key(candidate.at)
+    own = candidate.queued.line_key(candidate.index)
     claims = [
         (queued.line_key(index), queued.members[index][2])
         for queued, count in feasibility.owners(candidate.job.project).items()
@@ -311,7 +311,7 @@ class PendingRefusals:
         refusal = self._of_class.get(queued)
         if refusal is None:
             table = self._opened().table
-            kept = table.of[queued] = self._checked(queued, 0, table.of.get(queued))
+            kept = table.by_class[queued] = self._checked(queued, 0, table.by_class.get(queued))
             refusal = self._opened().refusal(kept)
             if refusal == kept.refusal:
                 refusal = kept.refusal  # an equal refusal is kept, with its reason

@@ -40,7 +40,7 @@ class Peers:
         self._samples = like.ended
 
     @property
-    def of(self) -> EquivalenceClass:
+    def queued(self) -> EquivalenceClass:
         """Return the class of the first entry, for the values that all entries share."""
         return self.entries[0][3]
 
@@ -84,7 +84,7 @@ class RequestLine:
         return copy
 
     @property
-    def of(self) -> EquivalenceClass:
+    def queued(self) -> EquivalenceClass:
         """Return the class of the first entry, for the values that all entries share."""
         return next(iter(self.classes.values()))[0]
 

@@ -17,14 +17,14 @@ _ROOT = -1
 class Candidate:
     """Next step of a pending workload: pods of each group to place, and their request.
 
-    It is the `at`-th member of its class, or `again` a member that was served in this cycle and may grow
-    further. `placed` counts the pods of each group before this step; `choice` is the position of the group
-    to grow by.
+    It is the `index`-th member of its class `queued`, or `again` a member that was served in this cycle and
+    may grow further. `placed` counts the pods of each group before this step; `choice` is the position of the
+    group to grow by.
     """
 
     __slots__ = (
-        *("again", "at", "choice", "choices", "gpu_milli"),
-        *("job", "lacks", "line_key", "of", "placed", "request"),
+        *("again", "choice", "choices", "gpu_milli", "index"),
+        *("job", "lacks", "line_key", "placed", "queued", "request"),
     )
 
     def __init__(
@@ -32,8 +32,8 @@ class Candidate:
     ) -> None:
         job = queued.members[index][2]
         step = queued.step if placed is None and not choice else NextStep(job, placed or job.placed, choice)
-        self.of = queued
-        self.at = index
+        self.queued = queued
+        self.index = index
         self.job = job
         self.again = placed is not None
         self.placed = job.placed if placed is None else placed
@@ -69,7 +69,7 @@ class Candidate:
         placed = [have + lack for have, lack in zip(self.placed, self.lacks, strict=True)]
         if all(have >= most for have, most in zip(placed, self.job.most(), strict=True)):
             return None
-        return Candidate(self.of, self.at, placed)
+        return Candidate(self.queued, self.index, placed)
 
     def otherwise(self) -> "Candidate | None":
         """Return the workload with the next group it may grow by, after this one didn't fit.
@@ -78,7 +78,7 @@ class Candidate:
         """
         if self.choice + 1 >= self.choices:
             return None
-        return Candidate(self.of, self.at, self.placed if self.again else None, self.choice + 1)
+        return Candidate(self.queued, self.index, self.placed if self.again else None, self.choice + 1)
 
     def aged(self, now_s: float, aging: float) -> "Candidate":
         """Add the priority earned by waiting and return the candidate."""

@@ -29,17 +29,17 @@ class NodeStateIds:
     can't take a dataclass with a field of any type.
     """
 
-    __slots__ = ("generation", "log_position", "of", "table")
+    __slots__ = ("generation", "ids", "log_position", "table")
 
     def __init__(self, table: object, generation: int, ids: Ints, log_position: int) -> None:
         self.table = table
         self.generation = generation
-        self.of = ids
+        self.ids = ids
         self.log_position = log_position
 
     def moved_to(self, log_position: int) -> "NodeStateIds":
         """Return a copy at another position in the log."""
-        return NodeStateIds(self.table, self.generation, self.of.copy(), log_position)
+        return NodeStateIds(self.table, self.generation, self.ids.copy(), log_position)
 
 
 class CapacityTotals:

@@ -102,7 +102,7 @@ class FeasibilityCache:
         """Return the finest level with several nodes a domain, or None: small work spares its domains."""
         for name in self._cluster.topologies:
             for level in reversed(self.levels(name)):
-                if level.count < (level.of >= 0).sum():
+                if level.count < (level.domain_of >= 0).sum():
                     return level
         return None
 

@@ -54,14 +54,14 @@ class NodeStateTable:
             changed = set(capacity.log[kept.log_position :])
             kept.log_position = len(capacity.log)
             if len(self._rows) + len(changed) > self._most:
-                return self._numbered(capacity).of
+                return self._numbered(capacity).ids
             if len(changed) <= _FEW:
                 for node in changed:
-                    kept.of[node] = self._number_of(self._read_one(capacity, node))
+                    kept.ids[node] = self._number_of(self._read_one(capacity, node))
             else:
                 nodes = np.fromiter(changed, np.intp, len(changed))
-                kept.of[nodes] = [self._number_of(row) for row in self._read(capacity, nodes)]
-        return kept.of
+                kept.ids[nodes] = [self._number_of(row) for row in self._read(capacity, nodes)]
+        return kept.ids
 
     def columns(self, numbers: Ints) -> tuple[Ints, Ints, Ints, Ints]:
         """Return class, free processors and memory, and free thousandths by device of these states."""

@@ -95,7 +95,7 @@ class BacktrackingSearch:
             columns.free[:, node].tobytes(),
             columns.share[node].tobytes(),
             columns.memory[node].tobytes(),
-            *(int(level.of[node]) for level in self._levels),
+            *(int(level.domain_of[node]) for level in self._levels),
             *(bool(self._ranks(shape)[node] == INFEASIBLE) for shape in self._shapes),
         )
 

@@ -57,7 +57,7 @@ class RuleCount:
             open_ = self._by_node(self.pods <= self.most(), elsewhere=self.rule.kind == "anti_affinity")
             return open_ if self.selected is None else open_ & self.selected
         if self.is_own and not self.pods.any():
-            return self.level.of >= 0  # no pod matches yet, so the first may start anywhere
+            return self.level.domain_of >= 0  # no pod matches yet, so the first may start anywhere
         return self._by_node(self.pods > 0)
 
     def preference(self) -> Ints:
@@ -70,11 +70,15 @@ class RuleCount:
         granted = is_beside if self.rule.kind == "affinity" else -is_beside
         if self.rule.kind == "spread":
             granted = self.least - self.pods
-        return np.where(level.of >= 0, granted[level.of], 0) * weight if level.count else level.of * 0
+        return (
+            np.where(level.domain_of >= 0, granted[level.domain_of], 0) * weight
+            if level.count
+            else level.domain_of * 0
+        )
 
     def _by_node(self, domains: Bools, elsewhere: bool = False) -> Bools:
         """Map values of domains to their nodes; nodes without a domain get `elsewhere`."""
-        domain_of = self.level.of
+        domain_of = self.level.domain_of
         if not self.level.count:
             return np.full(len(domain_of), elsewhere)
         return np.where(domain_of >= 0, domains[domain_of], elsewhere)
@@ -135,7 +139,7 @@ class PodAffinityRules:
             count = self._count(columns, shape, rule, mark)
             if count.open_nodes()[node]:
                 continue
-            domain = int(count.level.of[node])
+            domain = int(count.level.domain_of[node])
             if rule.kind == "affinity" or domain < 0:
                 return None
             excess = int(count.pods[domain]) - count.most()
@@ -190,9 +194,9 @@ class PodAffinityRules:
         if rule.kind != "spread":
             return RuleCount(rule, level, level.sums(marked), is_own)
         selected = self._selected_by(shape, rule)
-        among = selected & (level.of >= 0)
-        has_nodes = np.bincount(level.of[among], minlength=level.count) > 0
-        pods = np.bincount(level.of[among], marked[among], level.count).astype(np.int64)
+        among = selected & (level.domain_of >= 0)
+        has_nodes = np.bincount(level.domain_of[among], minlength=level.count) > 0
+        pods = np.bincount(level.domain_of[among], marked[among], level.count).astype(np.int64)
         is_spread = int(has_nodes.sum()) >= max(1, rule.min_domains)
         return RuleCount(rule, level, pods, is_own, int(pods[has_nodes].min()) if is_spread else 0, selected)
 

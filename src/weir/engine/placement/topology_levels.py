@@ -15,23 +15,23 @@ HOSTNAME = "kubernetes.io/hostname"
 
 @dataclass(frozen=True, slots=True)
 class TopologyLevel:
-    """Domains of one level: `of[node]` is the domain's number, -1 without the label.
+    """Domains of one level: `domain_of[node]` is the domain's number, -1 without the label.
 
     `labels` are the node labels in which the nodes of a domain are equal, coarse to fine.
     """
 
-    of: Ints
+    domain_of: Ints
     count: int
     labels: tuple[str, ...] = ()
 
     def sums(self, amounts: Ints) -> Ints:
         """Sum amounts by node to amounts by domain."""
-        has_domain = self.of >= 0
-        return np.bincount(self.of[has_domain], amounts[has_domain], self.count).astype(np.int64)
+        has_domain = self.domain_of >= 0
+        return np.bincount(self.domain_of[has_domain], amounts[has_domain], self.count).astype(np.int64)
 
     def mask(self, domain: int) -> Bools:
         """Return the nodes of a domain."""
-        nodes: Bools = self.of == domain
+        nodes: Bools = self.domain_of == domain
         return nodes
 
 

@@ -83,12 +83,12 @@ class TopologyPlacer:
         for depth in range(self._preferred - 1, self._required - 1, -1):
             wholes += self._single(depth, pods, capacity_for, self._open)
         for whole in wholes:
-            union = np.zeros(len(level.of), np.bool_)
+            union = np.zeros(len(level.domain_of), np.bool_)
             counts = {group: level.sums(_on(whole, capacity_for[group])) for group in pods}
             total = np.sum(list(counts.values()), axis=0)
             for domain in sorted(range(level.count), key=lambda domain: (-int(total[domain]), domain)):
                 union |= level.mask(domain)
-                domains = np.unique(level.of[union & (level.of >= 0)])
+                domains = np.unique(level.domain_of[union & (level.domain_of >= 0)])
                 if all(int(counts[group][domains].sum()) >= len(some) for group, some in pods.items()):
                     yield both(union, whole)
                     break
@@ -109,7 +109,7 @@ class TopologyPlacer:
         """Return the nodes in the domain of its running or nominated members, if any."""
         if depth < 0 or self._moves:
             return None
-        domain_of = self._levels[depth].of
+        domain_of = self._levels[depth].domain_of
         nodes = [
             pod.nomination[0] if pod.nomination is not None else pod.node
             for group in self._job.pods

@@ -117,8 +117,8 @@ class Preemptor:
         A service gets capacity for several replicas in one cycle: its victims stop at the same time.
         """
         followers = []
-        if not served.again and served.at + 1 < len(served.of.members):
-            followers.append(Candidate(served.of, served.at + 1))
+        if not served.again and served.index + 1 < len(served.queued.members):
+            followers.append(Candidate(served.queued, served.index + 1))
         is_service = served.job.type is WorkloadType.INFERENCE
         grown = served.grown() if is_service else None
         if grown is not None and sum(grown.placed) - sum(served.job.placed) < REPLICAS_AT_ONCE_MAX:

@@ -79,7 +79,7 @@ class PreemptionAttempts:
             if way.kind is not PreemptionKind.CONSOLIDATE:
                 end = plan if end is None else max(end, plan)
         if end is not None:
-            self._cache.note_end(self._cluster, (rules.candidate.of, rules.candidate.at), end)
+            self._cache.note_end(self._cluster, (rules.candidate.queued, rules.candidate.index), end)
         return None
 
     def _search(self, rules: PreemptionRules, way: PreemptionWay) -> PreemptionPlan | SearchEnd:
@@ -151,7 +151,7 @@ def ways_of(
     other projects by reclaim, and that of its own project, if it is over its quota, by preemption.
     """
     candidate, cluster = rules.candidate, context.cluster
-    queued, index = candidate.of, candidate.at
+    queued, index = candidate.queued, candidate.index
     owner = context.checks.is_owner(queued, index)
     if eligibility.may_take_idle(queued):
         yield PreemptionWay(PreemptionKind.IDLE)

@@ -201,12 +201,12 @@ class QuotaChecks(UsageBounds):
         owners = self._feasibility.owners(candidate.job.project)
         if candidate.again or candidate.choice:
             return not owners and self._overlay.covers(path, request)
-        return candidate.at < owners.get(candidate.of, 0) and self._overlay.covers(path[:-1], request)
+        return candidate.index < owners.get(candidate.queued, 0) and self._overlay.covers(path[:-1], request)
 
     def rules_of(self, candidate: Candidate, now_s: float) -> PreemptionRules:
         """Return the rights of a candidate to evict others."""
-        entitled = self.is_owner(candidate.of, candidate.at)
-        behind_owners = self._oldest_first and bool(self._feasibility.owners(candidate.of.project))
+        entitled = self.is_owner(candidate.queued, candidate.index)
+        behind_owners = self._oldest_first and bool(self._feasibility.owners(candidate.queued.project))
         return PreemptionRules(
             *(self._overlay, self._policy, candidate),
             entitled=entitled,

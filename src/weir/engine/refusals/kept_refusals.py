@@ -45,13 +45,13 @@ class KeptRefusals:
     """Kept refusals by class, and values that several share. New nodes, queues or policies need a new one."""
 
     def __init__(self) -> None:
-        self.of: dict[EquivalenceClass, KeptRefusal] = {}
+        self.by_class: dict[EquivalenceClass, KeptRefusal] = {}
         self.shortages: dict[tuple[Wants, AffinityRules], Shortage] = {}
         self.headrooms: dict[int, QuotaRefusal] = {}  # by requested amount
 
     def prune(self, waiting: int) -> None:
         """Forget classes that no longer wait."""
-        for table in (self.of, self.shortages):
+        for table in (self.by_class, self.shortages):
             if len(table) > 2 * waiting + _CLASSES_KEPT:
                 table.clear()
 

@@ -32,7 +32,7 @@ _NEW_PODS_MAX = 8
 class RepackCandidate(NamedTuple):
     """A class of pending workloads that miss one pod each, and the nodes that they may use."""
 
-    of: EquivalenceClass
+    queued: EquivalenceClass
     shape: RequestShape
     open: Bools
     priority: float
@@ -81,7 +81,11 @@ def repack_queues(allocator: Allocator) -> dict[int, RepackQueue]:
         by_project.setdefault(queued.project, []).append(RepackCandidate(queued, shape, open_, priority))
     for candidates in by_project.values():
         candidates.sort(
-            key=lambda candidate: (-candidate.priority, -candidate.of.step.gpu_milli, candidate.of.number)
+            key=lambda candidate: (
+                -candidate.priority,
+                -candidate.queued.step.gpu_milli,
+                candidate.queued.number,
+            )
         )
     rows = len(allocator.cluster.rows)
     return {project: RepackQueue(candidates, rows) for project, candidates in by_project.items()}

@@ -39,7 +39,7 @@ class SwapPlanner:
                 swapped = self._swap(job)
                 if swapped is not None:
                     candidate, placements = swapped
-                    self._served.add(candidate.of)
+                    self._served.add(candidate.queued)
                     self._pending_order().note_charged((job.project, candidate.job.project))
                     yield candidate, job, placements
 

@@ -150,10 +150,10 @@ class MoveBounds:
         """Return True if any domain could be cleared for the request."""
         enough = np.ones(level.count, np.bool_)
         for devices, lack in wants:
-            prices = np.where(level.of >= 0, self.least_prices(devices, budget, spares), np.inf)
-            order = np.lexsort((prices, level.of))
+            prices = np.where(level.domain_of >= 0, self.least_prices(devices, budget, spares), np.inf)
+            order = np.lexsort((prices, level.domain_of))
             order = order[np.isfinite(prices[order])]
-            domains, needed = level.of[order], _nodes_for(self._cluster, devices, lack)
+            domains, needed = level.domain_of[order], _nodes_for(self._cluster, devices, lack)
             first = (
                 np.arange(len(domains)) - np.searchsorted(domains, domains) < needed
             )  # the cheapest nodes of each domain

@@ -289,9 +289,9 @@ def _entries(candidates: VictimCandidates, context: PreemptionContext) -> Victim
             continue
         for node in dict.fromkeys(pod.node for pod in pods):
             for victim in candidates.victims_of(job, [pod for pod in pods if pod.node == node]):
-                devices = sum(len(pod.devices) for pod in victim.here)
+                devices = sum(len(pod.devices) for pod in victim.on_node)
                 if devices or victim.price < 0.0:
-                    entries.add(victim.here, devices, victim.price, victim.tier, victim.younger)
+                    entries.add(victim.on_node, devices, victim.price, victim.tier, victim.younger)
                 if not devices:
                     entries.bare.add(node)
     entries.rank(context.placer.capacity)

@@ -33,7 +33,7 @@ PRICE_DIGITS = 6
 class Victim:
     """Pods that are stopped or moved at once: one elastic pod, or the rest of a workload.
 
-    `here` are its pods on the node. A whole workload goes after its elastic pods, wherever they are.
+    `on_node` are its pods on the node. A whole workload goes after its elastic pods, wherever they are.
 
     A unit that only `moves` must get a new place in the same plan.
     """
@@ -42,7 +42,7 @@ class Victim:
     price: float
     job: Job
     pods: tuple[Pod, ...]
-    here: tuple[Pod, ...]
+    on_node: tuple[Pod, ...]
     whole: bool
     moves: bool = False
 
@@ -89,7 +89,7 @@ class NodeCapacity:
         self._short = [lack for _, lack in rows]
         whole = not shape.devices or (
             shape.whole
-            and all(pod.shape.whole or not pod.shape.devices for victim in victims for pod in victim.here)
+            and all(pod.shape.whole or not pod.shape.devices for victim in victims for pod in victim.on_node)
             and not capacity.is_overcommitted(node)
         )
         if not whole:
@@ -134,7 +134,7 @@ class NodeCapacity:
     def _has_devices(self, victims: Sequence[Victim]) -> bool:
         share, memory, shape = self._share.copy(), self._memory.copy(), self._shape
         for victim in victims:
-            for pod in victim.here:
+            for pod in victim.on_node:
                 if pod.devices:
                     milli = pod.shape.share_on(self._device_memory)
                     pod_memory = pod.shape.memory_on(self._device_memory)
@@ -151,8 +151,8 @@ class NodeCapacity:
 def _gain(victim: Victim, row: int) -> int:
     """Return the amount of a resource that a victim frees on the node; exclusive devices for GPUs."""
     if row == GPU_ROW:
-        return sum(len(pod.devices) for pod in victim.here)
-    return sum(amount for pod in victim.here for pod_row, amount in pod.shape.needs if pod_row == row)
+        return sum(len(pod.devices) for pod in victim.on_node)
+    return sum(amount for pod in victim.on_node for pod_row, amount in pod.shape.needs if pod_row == row)
 
 
 def minimal_victim_sets(
@@ -228,7 +228,7 @@ def _grow(
 
 
 def _size(victim: Victim) -> int:
-    return sum(len(pod.devices) * (pod.shape.share_milli or 1) for pod in victim.here)
+    return sum(len(pod.devices) * (pod.shape.share_milli or 1) for pod in victim.on_node)
 
 
 def _least(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victim]) -> list[Victim] | None:

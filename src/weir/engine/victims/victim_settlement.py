@@ -139,7 +139,7 @@ class VictimSettlement:
         with self._transaction.trial():
             for victim in chosen:
                 self._accounting.release(victim.pods)
-                self._transaction.release_capacity(victim.here)
+                self._transaction.release_capacity(victim.on_node)
             self._placer.put(pod, node, self._affinity)
             return all(self._mover.move(victim, placements) is not None for victim in moving)
 
