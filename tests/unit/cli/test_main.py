@@ -105,7 +105,7 @@ def test_help_is_two_columns_that_fit(
         ("shell", "weir shell [OPTIONS] [NAME] [-- COMMAND...]"),
         ("ssh", "weir ssh [OPTIONS] [NAME] [-- COMMAND...]"),
         ("sbatch", "weir sbatch [OPTIONS] [SCRIPT [ARGUMENTS...]]"),
-        ("stop", "weir stop [OPTIONS] NAME..."),
+        ("stop", "weir stop [OPTIONS] [NAME...]"),
     ],
 )
 def test_usage_line_names_the_arguments(command: str, usage: str, capsys: pytest.CaptureFixture[str]) -> None:

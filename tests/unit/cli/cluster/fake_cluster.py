@@ -108,9 +108,9 @@ class FakeCluster:
             site = web.TCPSite(runner, "127.0.0.1", 0)
             await site.start()
             self.port = runner.addresses[0][1]
-            self._ready.set()
 
         self._loop.run_until_complete(begin())
+        self._loop.call_soon(self._ready.set)  # a stop before `run_forever` would be lost
         self._loop.run_forever()
         self._loop.run_until_complete(runner.cleanup())
         self._loop.close()

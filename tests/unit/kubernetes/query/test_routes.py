@@ -18,7 +18,7 @@ from tools.controlplane.certificates import Authority
 
 from weir.api.answers import NodeRow, PodRow, PoolStatus, QueueRow, WhyAnswer
 from weir.api.decision import DecisionAnswer
-from weir.api.workload_list import ActivityRow
+from weir.api.workload_list import ActivityRow, IdleRulesRow
 from weir.control.activity import ActivityReading
 from weir.kubernetes.admission.certificates import first
 from weir.kubernetes.admission.webhook_server import HEADERS_MAX, header_limit, tls_context
@@ -79,6 +79,9 @@ class Answers:
 
     def activity(self, workload: WorkloadIndexEntry) -> ActivityRow | None:
         return ActivityRow(state="parked", quiet=[workload.key])
+
+    def idle_rules(self, workload: WorkloadIndexEntry) -> IdleRulesRow:
+        return IdleRulesRow(notice_s=300.0, suspend_s=600.0)
 
     def measured(self) -> Mapping[str, MeasuredUse]:
         return self.states
@@ -243,6 +246,7 @@ async def test_requests_are_answered_or_refused_in_the_words_of_the_api_server(t
         assert (detail["metadata"]["name"], detail["max_runtime_s"]) == ("job-a", 7200.0)
         assert detail["pod_rows"][0]["name"] == "job-a/p"
         assert detail["activity"]["quiet"] == ["ns/job-a"]
+        assert detail["idle_rules"]["suspend_s"] == 600.0
         status, report = await got(session, "reports/usage")
         assert status == 200, report
         assert report["note"].startswith("A cluster without a database")
