@@ -17,11 +17,13 @@ from sqlalchemy import URL
 from weir.store.database.database import own
 from weir.store.database.dialects import address_of
 from weir.store.database.identity import PoolIdentity, mark_home, mark_of_home, numbered
-from weir.store.database.schema import HEAD
+from weir.store.database.schema import FIRST, HEAD, made_by
 from weir.store.errors import StoreFailed
 
 _PARTS = ("", "-wal", "-shm")
 """Suffixes of the files that make up a database in use."""
+_COPIES_MAX = 5
+"""Tries to copy files that may change meanwhile."""
 _POSTGRES = (
     "The database is PostgreSQL, which has its own tools: `pg_dump --format=custom` makes a backup, "
     "`pg_restore --clean` brings it back while the server is stopped."
@@ -120,7 +122,7 @@ def inspect(file: Path) -> BackupContents:
     """Check a backup completely, and return its contents.
 
     Raises:
-        StoreFailed: it isn't one, it is damaged, or it is of a newer version.
+        StoreFailed: it isn't one, it is damaged, or it is of a version that this one can't use.
     """
     with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True)) as connection:
         try:
@@ -132,9 +134,11 @@ def inspect(file: Path) -> BackupContents:
             raise StoreFailed(f"It is damaged: {str(damage[0][0])[:200]}.")
         if not {"alembic_version", "pool", "workloads", "tokens"} <= tables:
             raise StoreFailed("It is not a backup of a pool: name a file that `weir backup` has written.")
-        (version,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-        if version > HEAD:
-            raise StoreFailed("It was made by a newer version of Weir: use that version.")
+        version = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+        if version is None:
+            raise StoreFailed("It carries no version: name a file that `weir backup` has written.")
+        if not FIRST <= version[0] <= HEAD:
+            raise StoreFailed(f"It {made_by(version[0])}: use that version.")
         mark = connection.execute("SELECT id, opened FROM pool").fetchone()
         if mark is None:
             raise StoreFailed("It carries no pool's id: name a file that `weir backup` has written.")
@@ -155,11 +159,11 @@ def _copying(source: Path, beside: Path) -> Iterator[None]:
         beside.with_name(beside.name + part).unlink(missing_ok=True)
     os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:
-        is_fixed = bool(os.statvfs(source).f_flag & os.ST_RDONLY)
-        if is_fixed:
+        is_read_only = bool(os.statvfs(source).f_flag & os.ST_RDONLY)
+        if is_read_only:
             _copy_files(source, beside)
         with closing(sqlite3.connect(beside)) as written:
-            if not is_fixed:
+            if not is_read_only:
                 with closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True)) as read:
                     read.backup(written)
             written.execute("PRAGMA journal_mode = DELETE")  # a single file, without a WAL file beside it
@@ -174,10 +178,37 @@ def _copying(source: Path, beside: Path) -> Iterator[None]:
 
 
 def _copy_files(source: Path, beside: Path) -> None:
-    """Copy a database with its WAL file from a read-only disk: SQLite opens none there, and none changes."""
+    """Copy a database with its WAL file from a read-only disk: SQLite opens none there.
+
+    Another mount of the same disk may be writable, so a server may change the files meanwhile.
+
+    Raises:
+        StoreFailed: the files changed at each try.
+    """
+    for _ in range(_COPIES_MAX):
+        before = _versions(source)
+        for part in _PARTS[:2]:
+            with suppress(FileNotFoundError):
+                shutil.copyfile(source.with_name(source.name + part), beside.with_name(beside.name + part))
+        if _versions(source) == before:
+            return
+        beside.with_name(beside.name + "-wal").unlink(missing_ok=True)
+    raise StoreFailed(
+        f"{source} is on a read-only mount, and a server changes it: back it up where that server runs."
+    )
+
+
+def _versions(source: Path) -> list[tuple[int, int, int] | None]:
+    """Return the inode, size and time of change of a database and of its WAL file; None for a missing one."""
+    versions: list[tuple[int, int, int] | None] = []
     for part in _PARTS[:2]:
-        with suppress(FileNotFoundError):
-            shutil.copyfile(source.with_name(source.name + part), beside.with_name(beside.name + part))
+        try:
+            found = source.with_name(source.name + part).stat()
+        except FileNotFoundError:
+            versions.append(None)
+        else:
+            versions.append((found.st_ino, found.st_size, found.st_mtime_ns))
+    return versions
 
 
 def _go_on(file: Path, opened: int, highest: int) -> None:
@@ -204,9 +235,11 @@ def _put_aside(target: Path) -> Path | None:
     replaced = next(path for path in map(target.with_name, names) if not os.path.lexists(path))
     for part in _PARTS:  # left by a deleted one
         replaced.with_name(replaced.name + part).unlink(missing_ok=True)
-    for part in _PARTS:  # the database first: without it, no server starts meanwhile
+    for part in reversed(_PARTS):  # the database last: with it, the replaced one is whole
         with suppress(FileNotFoundError):
-            target.with_name(target.name + part).rename(replaced.with_name(replaced.name + part))
+            os.link(target.with_name(target.name + part), replaced.with_name(replaced.name + part))
+    for part in _PARTS:  # the database first: without it, no server starts meanwhile
+        target.with_name(target.name + part).unlink(missing_ok=True)
     return replaced
 
 

@@ -6,8 +6,11 @@ from sqlalchemy import Connection, inspect, text
 
 from weir.store.errors import StoreFailed
 
-HEAD = "0019"
-"""Newest migration, checked first: Alembic is only imported if there is work to do."""
+FIRST, HEAD = "0019", "0019"
+"""The version of the first release, and the newest migration.
+
+The newest is checked first: Alembic is only imported if there is work to do.
+"""
 MIGRATIONS = Path(__file__).parents[1] / "migrations"
 
 
@@ -30,12 +33,17 @@ def bring_up_to_date(connection: Connection) -> None:
             return
         revisions = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
         if revision not in revisions:
-            version = "a newer version" if revision > HEAD else "a version before the first release"
-            raise StoreFailed(f"The database was made by {version} of Weir: use that version.")
+            raise StoreFailed(f"The database {made_by(revision)}: use that version.")
         try:
             command.upgrade(config, "head")
         except CommandError as error:
             raise StoreFailed(f"The database can't be brought up to date: {error}.") from error
+
+
+def made_by(revision: str) -> str:
+    """Return the clause about a database that this version can't use."""
+    version = "a newer version" if revision > HEAD else "a version before the first release"
+    return f"was made by {version} of Weir"
 
 
 def is_current(connection: Connection) -> bool:
