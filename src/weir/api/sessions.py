@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from weir.api.workload_list import Answer
+from weir.api.workload_list import Answer, PointInTime
 
 SessionKind = Literal["jupyter", "code"]
 
@@ -11,4 +11,4 @@ class SessionLink(Answer):
     """Link that opens a session in a browser once, within a minute."""
 
     url: str
-    expires_s: float
+    expires_s: PointInTime

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from weir.api.workload_list import Answer, Page, Shown
+from weir.api.workload_list import Answer, Page, PointInTime, Shown
 from weir.scenario_io.scalars import Span
 from weir.scenario_io.specs import Entry
 
@@ -25,8 +25,8 @@ class WhatIfRow(Answer):
 
     id: str
     user: str
-    at_s: float
-    since_s: float
+    at_s: PointInTime
+    since_s: PointInTime
     alternatives: list[str]
     seeds: int
     state: Shown[Literal["running", "done", "failed", "cancelled"]]

@@ -34,7 +34,7 @@ async def start(request: Request, pool: ThePool, person: Requester) -> Response:
     trace = await read_trace(pool, since_s, now_s, pool.inventory.projects)
     row = pool.what_if.start(asked, cluster, trace, person, at_s=now_s, since_s=since_s)
     note(request, replay=row.id, alternatives=asked.alternatives)
-    return json_response(row, 202)
+    return json_response(pool.on_wall_clock(row), 202)
 
 
 @routes.get("", response_model=WhatIfPage, responses=problems(403))
@@ -42,18 +42,18 @@ async def list_replays(pool: ThePool, person: Requester) -> Response:
     """Return replays, newest first."""
     require(person, Action.ADMINISTER)
     rows = await asyncio.to_thread(pool.what_if.all)
-    return json_response(WhatIfPage(total=len(rows), items=rows))
+    return json_response(pool.on_wall_clock(WhatIfPage(total=len(rows), items=rows)))
 
 
 @routes.get("/{id}", response_model=WhatIfRow, responses=problems(403, 404))
 async def replay(id: str, pool: ThePool, person: Requester) -> Response:  # noqa: A002 - the word of the path
     """Return the progress of a replay, and its result."""
     require(person, Action.ADMINISTER)
-    return json_response(pool.what_if.of(id))
+    return json_response(pool.on_wall_clock(pool.what_if.of(id)))
 
 
 @routes.delete("/{id}", response_model=WhatIfRow, responses=problems(403, 404))
 async def cancel(id: str, pool: ThePool, person: Requester) -> Response:  # noqa: A002 - the word of the path
     """Cancel a running replay, or delete the result of another."""
     require(person, Action.ADMINISTER)
-    return json_response(await pool.what_if.cancel(id))
+    return json_response(pool.on_wall_clock(await pool.what_if.cancel(id)))

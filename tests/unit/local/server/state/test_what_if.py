@@ -10,6 +10,8 @@ from tests.unit.local.server.in_process_server import Standing, standing
 from tests.unit.store.fixtures import opened
 from tests.unit.store.week import record_week
 
+from weir.api.what_if import WhatIfRow
+from weir.control.clock import Clock
 from weir.local.server.state import what_if_runs
 
 ASKED = {"alternatives": ["add-nodes=2x8", "quota.vision=2"], "since": "30d", "seeds": 2}
@@ -55,6 +57,19 @@ async def test_history_is_replayed_with_more_nodes_and_another_quota(
     async with standing(home) as stands:
         rows = await stands.get("what-if")
         assert {row["state"] for row in rows["items"]} == {"done", "failed"}
+
+
+async def test_times_of_a_replay_are_of_the_wall_clock(tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "what-if"
+    folder.mkdir(parents=True)
+    row = WhatIfRow(
+        id="0123456789ab", user="ann", at_s=90.0, since_s=60.0, alternatives=[], seeds=1, state="done"
+    )
+    (folder / f"{row.id}.json").write_text(row.model_dump_json())
+    async with standing(tmp_path / "home", clock=Clock(starts_s=1000.0, wall=lambda: 5000.0)) as stands:
+        found = await stands.get(f"what-if/{row.id}")
+        assert (found["at_s"], found["since_s"]) == pytest.approx((4090.0, 4060.0), abs=60.0)
+        assert (await stands.get("what-if"))["items"] == [found]
 
 
 async def exported(stands: Standing) -> None:

@@ -1,6 +1,19 @@
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import get_args, get_type_hints
+
+import weir.api
 from weir.api.answers import EventRow, WorkloadDetail
 from weir.api.sweeps import RungValue
-from weir.api.workload_list import ArrayCounts, ArrayIndexPage, ArrayIndexRow, EvictionRow, WorkloadRow
+from weir.api.workload_list import (
+    Answer,
+    ArrayCounts,
+    ArrayIndexPage,
+    ArrayIndexRow,
+    EvictionRow,
+    PointInTime,
+    WorkloadRow,
+)
 from weir.local.server.views.wall_clock import on_wall_clock
 
 AHEAD_S = 3600.0
@@ -52,3 +65,17 @@ def test_times_of_an_array_move_with_those_of_its_indices() -> None:
     shown = on_wall_clock(ArrayIndexPage(array=row, total=1, items=[index]), AHEAD_S)
     assert shown.array.submitted_s == 3700.0
     assert shown.items[0].ended_s == 3640.0
+
+
+def test_fields_with_the_names_of_times_are_marked() -> None:
+    for module in iter_modules(weir.api.__path__):
+        import_module(f"weir.api.{module.name}")
+    kinds, found = [Answer], {}
+    while kinds:
+        kinds += (kind := kinds.pop()).__subclasses__()
+        for name, hint in get_type_hints(kind, include_extras=True).items():
+            if name in ("at_s", "since_s", "until_s", "expires_s", "created_s", "started_s", "ended_s"):
+                found[f"{kind.__name__}.{name}"] = PointInTime in (hint, *get_args(hint))
+    assert [name for name, is_marked in found.items() if not is_marked] == [
+        "MaintenanceRow.until_s"
+    ]  # of the wall clock
