@@ -60,7 +60,7 @@ async def suspend_schedule(name: str, pool: ThePool, person: Requester) -> Respo
     return json_response(await pool.schedules.suspend(name, person, suspended=True))
 
 
-@routes.post("/{name}/resume", response_model=ScheduleRow, responses=problems(403, 404))
+@routes.post("/{name}/resume", response_model=ScheduleRow, responses=problems(403, 404, 409))
 async def resume_schedule(name: str, pool: ThePool, person: Requester) -> Response:
     """Let a schedule go on with its next time."""
     return json_response(await pool.schedules.suspend(name, person, suspended=False))

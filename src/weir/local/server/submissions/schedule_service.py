@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from structlog import get_logger
 
@@ -129,6 +130,8 @@ class Schedules:
         async with self._lock:
             record = self._get(name)
             require(person, Action.CONTROL, record.project, owner=record.user)
+            if not suspended:
+                _usable_zone(record)
             return self._row(await self._keep(self._scheduled(replace(record, suspended=suspended))))
 
     async def run(self, name: str, person: Person) -> ScheduleRow:
@@ -147,7 +150,7 @@ class Schedules:
                 raise RequestRefused(409, text)
             now_s = self._wall_s()
             after = replace(record, last_wall_s=now_s, last=None, said="")
-            await self._queue(record, after, extra_run_name(name, read_zone(record.zone), now_s))
+            await self._queue(record, after, extra_run_name(name, _usable_zone(record), now_s))
             return self._row(self._records[name])
 
     async def delete(self, name: str, person: Person) -> None:
@@ -332,3 +335,15 @@ class Schedules:
                 "command": [command] if isinstance(command, str) else list(command),
             }
         )
+
+
+def _usable_zone(record: ScheduleRecord) -> ZoneInfo:
+    """Return the time zone of a schedule.
+
+    Raises:
+        RequestRefused: the machine doesn't know it any more.
+    """
+    try:
+        return read_zone(record.zone)
+    except ValueError as error:
+        raise RequestRefused(409, f"{record.name} can't run: {error}.") from None

@@ -326,4 +326,8 @@ async def test_schedule_that_cannot_run_keeps_no_other_from_its_time(tmp_path: P
     async with standing(tmp_path / "home", clock=wall.clock) as stands:
         row = await look(stands)
         assert row["said"].startswith("It can't run: zone: 'Gone/Zone' is no time zone here")
+        for action, status in (("run", 409), ("suspend", 200), ("resume", 409)):
+            answer = await stands.admin.post(f"/api/v1/schedules/{row['name']}/{action}")
+            assert answer.status_code == status, answer.text
+            assert status == 200 or "can't run: zone: 'Gone/Zone'" in answer.json()["detail"]
         assert await names(stands) == ["b-20261201-0200"]
