@@ -122,6 +122,7 @@ class LiveSweep:
 
     def promoted(self, trial: LiveTrial, among: int) -> None:
         """Record that a trial was promoted from its rung, which `among` trials had reached."""
+        self.failures, self.trouble = 0, ""
         trial.results[trial.target] = replace(trial.results[trial.target], promoted_among=among)
         trial.target, trial.parked = trial.target + 1, False
         self._halving.leave(trial.record.plan.number)

@@ -20,7 +20,10 @@ from tests.unit.local.server.sweep_cases import (
     workload,
 )
 
+from weir.local.server.access.authorization import Person
+from weir.local.server.http.problem_details import RequestRefused
 from weir.local.server.requests import sweep_requests
+from weir.local.server.sweeps.live_sweep import LiveSweep
 
 
 @pytest.mark.parametrize("way", ["asks", "saves"])
@@ -297,6 +300,25 @@ async def test_person_who_left_the_project_has_no_trial_promoted(
     assert sweep["sentence"].startswith("A trial can't be promoted: ")
     assert why in sweep["sentence"]
     assert [trained(tmp_path / "trained", number) for number in range(2)] == [[1], [1]]
+
+
+async def test_trouble_before_a_promotion_is_over_with_it(
+    stands: Standing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweeps, refusals = stands.pool.sweeps, ["The account database doesn't answer."]
+    owner = sweeps._owner
+
+    async def owner_later(sweep: LiveSweep) -> Person:
+        if len(sweep.trials) == 2 and refusals:
+            raise RequestRefused(503, refusals.pop())
+        return await owner(sweep)
+
+    monkeypatch.setattr(sweeps, "_owner", owner_later)
+    await begin(stands, tmp_path / "trained", trials=2, parallel=1, rungs=[1, 9])
+    live = sweeps.live["s"]
+    assert (await until_over(stands))["state"] == "finished"
+    assert not refusals
+    assert (live.failures, live.trouble) == (0, "")
 
 
 async def test_members_see_and_stop_what_they_may(stands: Standing, tmp_path: Path) -> None:
