@@ -1,5 +1,6 @@
 """File that tells clients of this machine where the server is."""
 
+import errno
 import json
 import os
 from contextlib import suppress
@@ -9,7 +10,13 @@ SERVER_FILE = "server.json"
 
 
 def write(home: Path, url: str, own: str | None, mode: int = 0o600) -> None:
-    """Write the address of the server. `own`: name of its socket in the same directory; None without one."""
+    """Write the address of the server. `own`: name of its socket in the same directory; None without one.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    if (home / SERVER_FILE).is_dir():  # the error of the rename would name the other file
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(home / SERVER_FILE))
     beside = home / f"{SERVER_FILE}.new"
     beside.write_text(json.dumps({"pid": os.getpid(), "url": url, "socket": own}) + "\n", "utf-8")
     beside.chmod(mode)
