@@ -99,7 +99,7 @@ class ClusterState:
             "resourceslices": self.claims.inventory.see_slice,
             "deviceclasses": self.claims.inventory.see_class,
             "devicetaintrules": self.claims.inventory.see_taint_rule,
-            "resourceclaims": self.claims.see_claim,
+            "resourceclaims": self._suspended.claims.see_claim,
             "resourceclaimtemplates": self._suspended.claims.see,
             "nodememory": self._node_memory,
             "trialcosts": self._trial_cost,

@@ -45,7 +45,7 @@ class SuspendedJobs:
         self._scheduler, self._managed = scheduler, managed
         self._resolver, self._registry, self._quota_objects = resolver, registry, quota_objects
         self.claims = TemplateClaims(resolver.resource_claims)
-        self._claiming: dict[str, KubePod] = {}  # pods with resource claims, of those that are workloads
+        self._claiming: dict[str, KubePod] = {}  # pods with resource claims, of those that were looked at
         self._pods: dict[str, KubePod] = {}  # pods as the templates describe them, by the uid of the Job
         self._due_s: dict[str, float] = {}  # times at which new ones are looked at
         self._without_project: dict[
@@ -103,10 +103,10 @@ class SuspendedJobs:
                 self._without_project[uid] = info.annotations
                 continue
             self._forget(uid)
+            if pod.spec.resource_claims:
+                self._claiming[uid] = pod
             if info is not None:
                 taken.append(self._made(info, pod))
-                if pod.spec.resource_claims:
-                    self._claiming[uid] = pod
         return taken
 
     def _has_project(self, uid: str, stated: Annotations) -> bool:

@@ -26,6 +26,19 @@ class TemplateClaims:
         keep(self._templates, key, None if template is None else template.spec.spec)
         self._changes += 1
 
+    def see_claim(self, key: str, claim: ResourceClaim | None) -> None:
+        """Process a changed claim, for pods that exist, too; None: it was deleted.
+
+        Templates name the claims that people make. Those of a pod have it as their controller.
+        """
+        namespace, _, name = key.partition("/")
+        before = self._claims.inventory.claims.get((namespace, name))
+        uids = {"" if each is None else each.metadata.uid for each in (before, claim)}
+        shown = claim or before
+        if shown is not None and len(uids) > 1 and shown.metadata.controller is None:
+            self._changes += 1
+        self._claims.see_claim(key, claim)
+
     def take_changed(self) -> bool:
         """Return True if pods may count as other GPUs than at the last call."""
         before, self._counted = self._counted, (self._changes, self._claims.inventory.class_changes)

@@ -65,6 +65,24 @@ def test_a_template_that_comes_later_or_changes_is_counted() -> None:
     assert shown(here)[0] == "6"
 
 
+def test_a_named_claim_that_comes_later_or_is_made_again_is_counted() -> None:
+    here = claiming(BY_NAME)
+    assert shown(here)[0] == "0"
+    here.hear("resourceclaims", claim("shared", 4))
+    assert shown(here)[0] == "4"
+    again = claim("shared", 3)
+    again.metadata.uid = "another"
+    here.hear("resourceclaims", again)
+    assert shown(here)[0] == "3"
+
+
+def test_a_job_of_another_scheduler_is_known_once_its_template_comes() -> None:
+    here = claiming(FROM_TEMPLATE, scheduler="default-scheduler")
+    assert told(here) == {}
+    here.hear("resourceclaimtemplates", template())
+    assert shown(here)[0] == "4"
+
+
 @pytest.mark.parametrize("device", ["nic.example.com", "missing"])
 def test_claims_of_other_devices_count_as_no_gpus(device: str) -> None:
     here = claiming(FROM_TEMPLATE)
