@@ -29,22 +29,28 @@ def certificate(tmp_path: Path) -> bytes:
 
 
 @pytest.fixture
-def untrusted(tmp_path: Path) -> Iterator[str]:
+def requests() -> list[bytes]:
+    """The requests that the server gets."""
+    return []
+
+
+@pytest.fixture
+def untrusted(tmp_path: Path, requests: list[bytes]) -> Iterator[str]:
     """The address of a server with a certificate of an authority that no client trusts."""
     pair = Authority(tmp_path / "served").server()
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(pair.certificate, pair.key)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        Thread(target=_serve, args=(listener, tls), daemon=True).start()
+        Thread(target=_serve, args=(listener, tls, requests), daemon=True).start()
         yield f"https://127.0.0.1:{listener.getsockname()[1]}"
 
 
-def _serve(listener: socket.socket, tls: ssl.SSLContext) -> None:
+def _serve(listener: socket.socket, tls: ssl.SSLContext, requests: list[bytes]) -> None:
     with suppress(OSError):
         while True:
             made, _ = listener.accept()
             with suppress(OSError), made, tls.wrap_socket(made, server_side=True) as secured:
-                secured.recv(1 << 16)
+                requests.append(secured.recv(1 << 16))
                 secured.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 
 
@@ -79,6 +85,22 @@ def test_both_clients_of_a_pool_say_how_to_trust_its_authority(untrusted: str) -
     with pytest.raises(Unreachable) as refused:
         log_in(untrusted, lambda *_: None)
     assert str(refused.value) == wanted
+
+
+def test_the_password_of_an_address_is_not_for_a_server_that_is_not_trusted(
+    untrusted: str, requests: list[bytes]
+) -> None:
+    named = untrusted.replace("https://", "https://ann:hunter2@")
+    with Pool(named, token="t") as pool, pytest.raises(Unreachable) as refused:
+        pool.status()
+    assert str(refused.value).startswith(
+        f"The certificate of {untrusted} isn't trusted. Its issuer is {ISSUER}."
+    )
+    with pytest.raises(Unreachable) as refused:
+        log_in(named, lambda *_: None)
+    assert "hunter2" not in str(refused.value)
+    assert any(request.startswith(b"HEAD") for request in requests)
+    assert not [request for request in requests if b"authorization" in request.lower()]
 
 
 async def test_the_asynchronous_client_says_the_same(untrusted: str) -> None:

@@ -2,6 +2,7 @@
 
 import ssl
 from contextlib import suppress
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -13,7 +14,8 @@ _READ_S = 5.0
 
 def certificate_sentences(error: ssl.SSLCertVerificationError, url: str) -> str:
     """Return the sentences about a server's refused certificate, with its issuer if that can be read."""
-    certificate = None
+    parts, certificate = urlsplit(url), None
+    url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()  # a password isn't for this server
     with suppress(httpx.HTTPError, OSError):
         http = httpx.Client(verify=unchecked_context(), timeout=_READ_S, follow_redirects=False)
         with http, http.stream("HEAD", url) as answer:
