@@ -89,7 +89,7 @@ def find(url: str | None = None, token: str | None = None) -> Address:
         Unreachable: no pool is known, or its address is invalid.
     """
     named = url or os.environ.get(URL)
-    token = _checked_token(token or os.environ.get(TOKEN) or None)
+    token = _checked_token(token, "The token") if token else _checked_token(os.environ.get(TOKEN), TOKEN)
     if named:
         if named.startswith(SCHEME):
             ssh = parse(named)
@@ -217,8 +217,8 @@ def _read(directory: int, name: str, path: Path, owner: int) -> str:
         os.close(file)
 
 
-def _checked_token(token: str | None) -> str | None:
-    """Return a token that fits into a request, or none.
+def _checked_token(token: str | None, name: str) -> str | None:
+    """Return a token that fits into a request, or none. `name` says where it comes from.
 
     Raises:
         Unreachable: it has a character that no token has; the sentence doesn't repeat the token.
@@ -226,7 +226,7 @@ def _checked_token(token: str | None) -> str | None:
     token = None if token is None else token.strip() or None
     misfit = None if token is None else _misfit(token)
     if misfit is not None:
-        raise Unreachable(f"{TOKEN} has {misfit!a}: write the token as `weir token create` printed it.")
+        raise Unreachable(f"{name} has {misfit!a}: write the token as `weir token create` printed it.")
     return token
 
 
