@@ -267,6 +267,8 @@ class WorkloadLifecycle:
                 self._transitions.fail(job, life, fact)
             life.lost = life.lost or fact.own_loss
             self._transitions.release_pod(job, pod, at_s)
+            if fact.own_loss and life.alive and life.ending is None:
+                self._transitions.lose_pod(job, life, fact)
         if not life.alive:
             self._transitions.conclude(job, life, at_s)
             if job.name in self._lives:

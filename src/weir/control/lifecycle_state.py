@@ -44,6 +44,9 @@ class LifecycleState:
     failures: int = 0
     losses: int = 0  # consecutive short runs that ended by a loss
     lost: bool = False  # True if a pod of the present run was lost
+    pod_losses: int = 0  # consecutive losses of pods beside others that run on
+    pod_lost_start: int = 0  # last start before the last of those losses
+    pod_again_s: float = float("-inf")  # time from which the last of those may start again
     restarts: int = 0
     start_of: dict[PodKey, int] = field(default_factory=dict)
     alive: set[PodKey] = field(default_factory=set)
@@ -91,7 +94,7 @@ class LifecycleState:
         """End its last run, and add its wall time; a second call changes nothing."""
         if self.starts > self.settled and self.watch.started_s is not None:
             self.wall_s += max(0.0, at_s - self.watch.started_s)
-        self.settled = self.starts
+        self.settled, self.pod_losses = self.starts, 0
 
     def count_losses(self, at_s: float, short_s: float) -> int:
         """Return the number of lost runs in a row; a long run begins the count again."""
@@ -100,6 +103,17 @@ class LifecycleState:
         self.losses = (1 if lasted else self.losses + 1) if self.lost else 0
         self.lost = False
         return self.losses
+
+    def count_pod_losses(self, start: int, at_s: float, short_s: float) -> int:
+        """Return the number of losses in a row while other pods run; a long time without any ends the row.
+
+        Pods that ran beside the last lost one are lost with it: they count as no further loss.
+        """
+        if start <= self.pod_lost_start:
+            return 0
+        self.pod_losses = 1 if at_s - self.pod_again_s >= short_s else self.pod_losses + 1
+        self.pod_lost_start, self.pod_again_s = self.starts, at_s
+        return self.pod_losses
 
     def note_failure(self, exited: PodExited, *, first: bool) -> None:
         """Keep the exit of the pod that failed first, and whether any can't do better."""

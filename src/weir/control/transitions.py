@@ -175,6 +175,24 @@ class LifecycleTransitions:
         self.release_hold(job, life, SuspendReason.FINISHING)
         self.remember(job, life, retry_at_s)
 
+    def lose_pod(self, job: Job, life: LifecycleState, fact: PodExited) -> None:
+        """Pause a workload whose pods are lost while others run; not after the first loss in a row.
+
+        The workload starts no pod during the pause, and its other pods run on.
+        """
+        pod, at_s = fact.pod, fact.at_s
+        losses = life.count_pod_losses(fact.start, at_s, self.rules.max_pause)
+        if losses < 2:
+            return
+        pause_s = self.rules.pause_s(losses - 1)
+        life.pod_again_s = at_s + pause_s
+        name = f"{job.spec.groups[pod.group].name}/{pod.index}"
+        sentence = f"Pods were lost ({losses} in a row), and pod {name} is started again in {span(pause_s)}."
+        self.note(job, "retry", sentence, {"losses": losses, "retry_at_s": life.pod_again_s}, at_s)
+        why = "pods were lost several times in a row and are started again after a pause"
+        self.hold(job, life, SuspendReason.PAUSE, why, life.pod_again_s)
+        self.timers.set(life.pod_again_s, TimerKind.RETRY, job.name, life.pod_again_s)
+
     def pause(self, job: Job, life: LifecycleState, retry_at_s: float) -> None:
         """Suspend a workload until its next try."""
         sentence = f"it failed ({life.failures} in a row) and is tried again after a pause"

@@ -161,6 +161,36 @@ def test_losses_in_a_row_are_followed_by_growing_pauses() -> None:
     assert wakes == [None, 12.0, 33.0]
 
 
+def test_losses_of_a_pod_beside_one_that_runs_are_followed_by_growing_pauses() -> None:
+    """A pod whose program is gone isn't started as fast as the machine can while the others run."""
+    scene = Scene(gang())
+    first, second = starts = scene.starts("job", 2)
+    wakes = []
+    for at_s in (1.0, 2.0, 13.0, 5000.0):
+        lose(scene, {second: starts[second]}, at_s)
+        wakes.append(scene.control.wakes_s)
+        assert bool(scene.job_holds("job")) == (wakes[-1] is not None)
+        scene.step(at_s=wakes[-1] or at_s)
+        assert scene.job_holds("job") == ""
+        bound = scene.step(plan=Plan(binds=[Placement(second, "node", (1,))]))
+        (starts[second],) = [each.start for each in bound if isinstance(each, StartPod)]
+    assert wakes == [None, 12.0, 33.0, None]
+    assert scene.control.cluster.jobs["job"].placed == [2]
+    assert starts[first] == 1
+
+
+def test_pods_that_are_lost_together_are_one_loss() -> None:
+    """A reboot of the machine ends all pods of a gang."""
+    scene = Scene(gang(pods=8))
+    wakes = []
+    for at_s in (1.0, 2.0, 13.0):
+        lose(scene, scene.starts("job", 8), at_s)
+        wakes.append(scene.control.wakes_s)
+        scene.step(at_s=wakes[-1] or at_s)
+    assert wakes == [None, 12.0, 33.0]
+    assert [note.numbers["losses"] for note in scene.notes if note.kind == "retry"] == [2, 3]
+
+
 def test_losses_by_the_cluster_make_no_pause() -> None:
     """A pod that was deleted, or a binding that was refused, is its backend's to pace."""
     scene = Scene(gang(pods=1))
