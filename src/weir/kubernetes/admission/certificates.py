@@ -101,6 +101,9 @@ def written(certificates: Certificates) -> dict[str, Any]:
 
 
 def _is_due(certificate: x509.Certificate, now: datetime) -> bool:
+    """Return True near the end of a certificate, and before its beginning: it was made by a clock ahead."""
+    if now < certificate.not_valid_before_utc:
+        return True
     whole = certificate.not_valid_after_utc - certificate.not_valid_before_utc
     return now > certificate.not_valid_after_utc - whole * RENEW_AT
 

@@ -68,6 +68,15 @@ def test_nothing_is_renewed_before_it_is_due() -> None:
     assert renewed(made, (*NAMES, "other.svc"), days(1)).certificate != made.certificate
 
 
+def test_certificates_of_a_clock_that_was_ahead_are_renewed() -> None:
+    """The API server refuses them until they begin."""
+    made = first(NAMES, days(2))
+    again = renewed(made, NAMES, NOW)
+    assert again.certificate != made.certificate
+    assert again.caller_key == made.caller_key
+    assert renewed(again, NAMES, NOW) is again
+
+
 def test_few_former_authorities_are_trusted_however_often_there_are_new_ones() -> None:
     held = first(NAMES, NOW)
     for at in range(5):
