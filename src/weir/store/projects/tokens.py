@@ -100,8 +100,11 @@ class TokenTable:
         return self._by_hash.get(hashed)
 
     def used(self, id_: int, at_s: float) -> None:
-        """Note that a token is used; `write_uses` writes it, at most once a minute for each token."""
-        if at_s - self._used.get(id_, 0.0) >= USED_EVERY_S:
+        """Note that a token is used; `write_uses` writes it, at most once a minute for each token.
+
+        The time may be long before the last use: a clock that was ahead was set back.
+        """
+        if abs(at_s - self._used.get(id_, 0.0)) >= USED_EVERY_S:
             self._used[id_] = at_s
 
     def write_uses(self) -> None:

@@ -81,3 +81,10 @@ def test_a_project_and_its_first_member_are_made_together_or_not_at_all(store: S
     assert not store.memberships
     store.set_queue(Queue("team"), member)
     assert store.memberships == (member,)
+
+
+def test_use_of_a_token_after_a_clock_ahead_was_set_back_is_noted(store: Store) -> None:
+    token, _ = store.tokens.make("ann", "admin")
+    for at_s, noted_s in ((9e6, 9e6), (9e6 + 30, 9e6), (9e6 - 30, 9e6), (1e6, 1e6), (1e6 + 90, 1e6 + 90)):
+        store.tokens.used(token.id, at_s)
+        assert [row.used_s for row in store.tokens.all()] == [noted_s]
