@@ -52,7 +52,7 @@ class PreemptionContext:
         self.feasible_nodes = allocator.feasibility.feasible_nodes
         self.levels_of = allocator.feasibility.levels
         self.bounds = allocator.cache.bounds
-        self.single_prices: dict[Job, float] = {}  # of workloads with one pod, filled on demand
+        self.single_prices: dict[Pod, float] = {}  # of the only pods of workloads, filled on demand
         self._any_lapsed: bool | None = None
         self.accounting = allocator.transaction.accounting
         self.accounting.expect(self.cluster.nominated)

@@ -327,7 +327,7 @@ def _add_only_pod(
             tier = tier_of[kind]
         else:
             tier = tier_of[kind] = candidates.tiers.tier(job, pods, 1)
-        if job not in context.single_prices:
-            context.single_prices[job] = candidates.tiers.price(job, pods, candidates.nodes_needed)
-        price = context.single_prices[job]
+        if pod not in context.single_prices:  # by pod: of an elastic workload each may be the last one left
+            context.single_prices[pod] = candidates.tiers.price(job, pods, candidates.nodes_needed)
+        price = context.single_prices[pod]
     entries.add(pods, len(pod.devices), price, tier, (-job.submitted_s, job.name))
