@@ -89,10 +89,10 @@ class Accounting:
 
     def rollback(self, position: tuple[int, int, int]) -> None:
         """Restore the accounting at a position of the logs."""
-        usage, disruptions, names_and_pods = position
-        self.overlay.rollback(usage)
-        self.disruptions.rollback(disruptions)
-        while len(self._log) > names_and_pods:
+        usage_length, disruptions_length, own_length = position
+        self.overlay.rollback(usage_length)
+        self.disruptions.rollback(disruptions_length)
+        while len(self._log) > own_length:
             entry = self._log.pop()
             if isinstance(entry, str):
                 self.coming.remove(entry)

@@ -146,29 +146,29 @@ def shortage_of(cluster: Cluster, capacity: Capacity, by_shape: Sequence[NodeSho
     """Return the shortage of the shapes of one workload, in words; of most nodes first."""
     rules = {rule for shortages in by_shape for rule in shortages.rules}
     nodes_by = _nodes_by_shortage(by_shape)
-    short = Counter({resource: len(nodes) for resource, nodes in nodes_by.items()})
+    short = Counter({shortage: len(nodes) for shortage, nodes in nodes_by.items()})
     total = len(set().union(*nodes_by.values()))
     if not total:
         sentence = "no node has capacity"
     elif total == 1:
-        shape, resource, node = next(
-            (shortages.shape, resource, int(nodes[0]))
+        shape, shortage, node = next(
+            (shortages.shape, shortage, int(nodes[0]))
             for shortages in by_shape
-            for resource, nodes in shortages.nodes.items()
+            for shortage, nodes in shortages.nodes.items()
         )
-        sentence = _on_node(cluster, capacity, shape, node, resource)
+        sentence = _on_node(cluster, capacity, shape, node, shortage)
     else:
         parts = [
-            f"{nodes} {_predicate(resource, rules, plural=nodes > 1)}"
-            f"{taint_phrase(resource, (cluster.nodes[node] for node in nodes_by[resource]))}"
-            for resource, nodes in sorted(short.items(), key=lambda item: (-item[1], item[0]))
+            f"{nodes} {_predicate(shortage, rules, plural=nodes > 1)}"
+            f"{taint_phrase(shortage, (cluster.nodes[node] for node in nodes_by[shortage]))}"
+            for shortage, nodes in sorted(short.items(), key=lambda item: (-item[1], item[0]))
         ]
         in_pieces = _in_pieces(capacity, by_shape) if GPU in short else ""
         sentence = f"{total} matching nodes can't take another pod: {', '.join(parts)}{in_pieces}"
     helped = [
-        resource
-        for resource, _ in short.most_common()
-        if resource not in rules and not resource.startswith((HOST_PORT_PREFIX, ATTACHED_PREFIX))
+        shortage
+        for shortage, _ in short.most_common()
+        if shortage not in rules and not shortage.startswith((HOST_PORT_PREFIX, ATTACHED_PREFIX))
     ]
     return Shortage(
         tuple([shortages.fitting for shortages in by_shape]), dict(short), sentence, tuple(helped)
@@ -179,32 +179,32 @@ def _nodes_by_shortage(by_shape: Sequence[NodeShortages]) -> dict[str, set[int]]
     """Return the nodes by their shortage; a node counts once for all groups of a gang."""
     nodes_by: dict[str, set[int]] = {}
     for shortages in by_shape:
-        for resource, nodes in shortages.nodes.items():
-            nodes_by.setdefault(resource, set()).update(nodes.tolist())
+        for shortage, nodes in shortages.nodes.items():
+            nodes_by.setdefault(shortage, set()).update(nodes.tolist())
     return nodes_by
 
 
-def _on_node(cluster: Cluster, capacity: Capacity, shape: RequestShape, node: int, resource: str) -> str:
+def _on_node(cluster: Cluster, capacity: Capacity, shape: RequestShape, node: int, shortage: str) -> str:
     """Return the first shortage of one node, in numbers."""
     name, have = cluster.node_names[node], int(capacity.whole[node])
-    if resource == GPU and shape.whole and have < shape.devices:
+    if shortage == GPU and shape.whole and have < shape.devices:
         free = f"{have} GPU{'' if have == 1 else 's'}"
         return f"{name} has {free} free, and a pod asks for {shape.devices}"
-    if resource == GPU:
+    if shortage == GPU:
         return f"{name} has no GPU with as much free as a pod asks for"
-    row = cluster.rows.known(resource)
+    row = cluster.rows.known(shortage)
     if row is None:
-        return f"{name} is excluded by {resource}"
-    if resource.startswith(HOST_PORT_PREFIX):
+        return f"{name} is excluded by {shortage}"
+    if shortage.startswith(HOST_PORT_PREFIX):
         holders = {pod.job.name for pod in cluster.pods_on[node] if row in dict(pod.shape.needs)}
         named = " and ".join(sorted(holders)[:_HOLDERS_NAMED_MAX]) or "a pod of another scheduler"
-        return f"{port_phrase(resource)} of {name} is in use by {named}"
-    if resource.startswith((ATTACHED_PREFIX, CLAIMS_PREFIX)):
-        tainted = taint_phrase(resource, [cluster.nodes[node]])
-        return f"{name} {_predicate(resource, (), plural=False)}{tainted}"
+        return f"{port_phrase(shortage)} of {name} is in use by {named}"
+    if shortage.startswith((ATTACHED_PREFIX, CLAIMS_PREFIX)):
+        tainted = taint_phrase(shortage, [cluster.nodes[node]])
+        return f"{name} {_predicate(shortage, (), plural=False)}{tainted}"
     amount = dict(shape.needs)[row]
-    free = amount_phrase(resource, max(0, int(capacity.columns.free[row, node])))
-    return f"{name} has {free} free, and a pod asks for {written(resource, amount)}"
+    free = amount_phrase(shortage, max(0, int(capacity.columns.free[row, node])))
+    return f"{name} has {free} free, and a pod asks for {written(shortage, amount)}"
 
 
 def _in_pieces(capacity: Capacity, by_shape: Sequence[NodeShortages]) -> str:
@@ -223,18 +223,18 @@ def _in_pieces(capacity: Capacity, by_shape: Sequence[NodeShortages]) -> str:
     return f" ({count} {are} free in pieces, at most {most} on one node, and a pod asks for {shape.devices})"
 
 
-def _predicate(resource: str, rules: Collection[str], *, plural: bool) -> str:
+def _predicate(shortage: str, rules: Collection[str], *, plural: bool) -> str:
     have = "have" if plural else "has"
-    if resource in rules:
-        return f"{'are' if plural else 'is'} excluded by {resource}"
-    if resource.startswith(HOST_PORT_PREFIX):
-        return f"{have} {port_phrase(resource)} in use"
-    if resource.startswith(ATTACHED_PREFIX):
+    if shortage in rules:
+        return f"{'are' if plural else 'is'} excluded by {shortage}"
+    if shortage.startswith(HOST_PORT_PREFIX):
+        return f"{have} {port_phrase(shortage)} in use"
+    if shortage.startswith(ATTACHED_PREFIX):
         attach = "attach" if plural else "attaches"
-        return f"{attach} no more volumes of {resource.removeprefix(ATTACHED_PREFIX)}"
-    if resource.startswith(CLAIMS_PREFIX):
-        return f"{have} no free devices for {claim_phrase(resource)}"
-    return f"{have} {_TOO_LITTLE.get(resource, f'too little free {resource}')}"
+        return f"{attach} no more volumes of {shortage.removeprefix(ATTACHED_PREFIX)}"
+    if shortage.startswith(CLAIMS_PREFIX):
+        return f"{have} no free devices for {claim_phrase(shortage)}"
+    return f"{have} {_TOO_LITTLE.get(shortage, f'too little free {shortage}')}"
 
 
 def port_phrase(resource: str) -> str:
