@@ -150,7 +150,7 @@ class EngineCache:
         if cluster.changes == changes and now_s < until_s:
             return True
         self.reserved = None
-        self.preemption.candidate_sets = None
+        self.preemption.forget()
         return False
 
     def wake_s(self) -> float | None:

@@ -1,4 +1,4 @@
-"""Results of preemption kept from one cycle to the next: options of pending workloads, and ends of searches.
+"""Results of preemption kept from one cycle to the next: options of pending workloads, and failed searches.
 
 Options are kept by project, and checked again after changes only.
 """
@@ -10,7 +10,7 @@ import numpy as np
 
 from weir.engine.refusals.refusals import SearchEnd
 from weir.model.workloads import TopologyRequest
-from weir.state.capacity_columns import Floats
+from weir.state.capacity_columns import Floats, Ints
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Wants
 from weir.state.versions import Versions, changed_since, versions_of
@@ -107,6 +107,10 @@ class PreemptionCache:
         self.eligibility: KeptEligibility | None = None
         # Valid until an event other than a checkpoint
         self.candidate_sets: CandidateSets | None = None
+        # Workloads for which all possible victims together are too few, until others may be moved, with the
+        # fewest whole devices that a pod of each needs
+        self.hopeless: dict[Member, int] = {}
+        self._since_s: Floats | None = None  # last checkpoint or start by row of running pods, for `hopeless`
         self._search_ends: dict[Member, SearchEnd] = {}
         self._ends_of = -1  # value of `cluster.changes` for `_search_ends`
 
@@ -115,6 +119,16 @@ class PreemptionCache:
         copy = PreemptionCache()
         copy.eligibility = None if self.eligibility is None else self.eligibility.branch()
         return copy
+
+    def forget(self) -> None:
+        """Forget the results that are valid until an event other than a checkpoint."""
+        self.candidate_sets = self._since_s = None
+        self.hopeless.clear()
+
+    def newly_saved(self, since_s: Floats, rows: Ints) -> Ints:
+        """Return those of these rows whose job has checkpointed since the last call."""
+        before, self._since_s = self._since_s, since_s.copy()
+        return rows if before is None else rows[since_s[rows] != before[rows]]
 
     def note_end(self, cluster: Cluster, member: Member, end: SearchEnd) -> None:
         """Note the end of the searches for a workload in this state."""

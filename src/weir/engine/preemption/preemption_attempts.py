@@ -71,15 +71,19 @@ class PreemptionAttempts:
     def first_success(self, rules: PreemptionRules, under_limits: bool) -> PreemptionPlan | None:
         """Free capacity in the first way that succeeds; None if none does, with the end of searches kept."""
         end: SearchEnd | None = None  # result of the searches with evictions
+        is_short = True
         ways = ways_of(rules, self.context, self._moves, self._eligibility, under_limits=under_limits)
         for way in ways:
             plan = self._search(rules, way)
             if isinstance(plan, PreemptionPlan):
                 return plan
+            is_short = is_short and plan is SearchEnd.SHORT
             if way.kind is not PreemptionKind.CONSOLIDATE:
                 end = plan if end is None else max(end, plan)
         if end is not None:
             self._cache.note_end(self._cluster, (rules.candidate.queued, rules.candidate.index), end)
+        if is_short:
+            self._eligibility.failures.note(rules)
         return None
 
     def _search(self, rules: PreemptionRules, way: PreemptionWay) -> PreemptionPlan | SearchEnd:

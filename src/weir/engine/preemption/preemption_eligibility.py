@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from weir.engine.allocation.allocate import Allocator
 from weir.engine.order.queue_order import Candidate
+from weir.engine.preemption.failed_searches import FailedSearches
 from weir.engine.preemption_cache import CandidateSets, ConsolidationKey, Eligibility, KeptEligibility, Member
 from weir.engine.protection.preemption_rules import lowest_priority
 from weir.engine.usage.quota_overlay import INFINITE
@@ -23,17 +24,19 @@ class PreemptionEligibility:
         self._checks = allocator.checks
         self._cache = allocator.cache.preemption
         self._moves = moves
+        self.failures = FailedSearches(allocator)
 
     def candidates(self) -> list[Candidate]:
         """Return the pending workloads for which preemption could succeed."""
         sets = self._cache.candidate_sets
         if sets is None:
             sets = self._cache.candidate_sets = self._candidate_sets()
+        hopeless = self.failures.still_hopeless()
         candidates: list[Candidate] = []
         moves = self._moves
         for key, members in sets.items():
             if key is None or moves.could_suffice(*members[0], key):
-                candidates += [self._allocator.candidate(*one) for one in members]
+                candidates += [self._allocator.candidate(*one) for one in members if one not in hopeless]
         return candidates
 
     def _candidate_sets(self) -> CandidateSets:
