@@ -203,11 +203,11 @@ def _versions(source: Path) -> list[tuple[int, int, int] | None]:
     versions: list[tuple[int, int, int] | None] = []
     for part in _PARTS[:2]:
         try:
-            found = source.with_name(source.name + part).stat()
+            status = source.with_name(source.name + part).stat()
         except FileNotFoundError:
             versions.append(None)
         else:
-            versions.append((found.st_ino, found.st_size, found.st_mtime_ns))
+            versions.append((status.st_ino, status.st_size, status.st_mtime_ns))
     return versions
 
 

@@ -33,7 +33,7 @@ class TemplateClaims:
         """
         namespace, _, name = key.partition("/")
         before = self._claims.inventory.claims.get((namespace, name))
-        uids = {"" if each is None else each.metadata.uid for each in (before, claim)}
+        uids = {"" if version is None else version.metadata.uid for version in (before, claim)}
         shown = claim or before
         if shown is not None and len(uids) > 1 and shown.metadata.controller is None:
             self._changes += 1
