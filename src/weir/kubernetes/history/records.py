@@ -18,6 +18,8 @@ from weir.store.cluster.records import ClusterEvent, ClusterHistoryEntry
 DELETED = "Its object was deleted."
 KNOWN_WITHIN_S = 30.0
 """Time after an event in which its workload may still be unknown to a replica."""
+CLOCK_ERROR_S = 1.0
+"""Error of Weir's estimate of the API server's time, whose answers state whole seconds."""
 
 
 def signature(workload: WorkloadIndexEntry) -> tuple[Any, ...]:
@@ -81,6 +83,6 @@ def event_record(event: IndexedEvent, now_s: float) -> ClusterEvent:
     """Return the record of an event. An Event states its own time: one of the future would never be old."""
     view, name, project = event
     row = event_row(view, name, project)
-    if row.at_s > now_s:
+    if row.at_s > now_s + CLOCK_ERROR_S:
         row = row.model_copy(update={"at_s": now_s, "id": event_number(view, now_s)})
     return ClusterEvent(view.metadata.uid or f"event:{row.id}", view.regarding.namespace, row)

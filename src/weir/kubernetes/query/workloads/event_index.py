@@ -23,6 +23,7 @@ from weir.kubernetes.query.workloads.rows import (
     event_kind,
     event_number,
     event_row,
+    stated_s,
 )
 
 PATH = path_of("events.k8s.io/v1", "events")
@@ -157,5 +158,10 @@ def matching_events(
         and (not query.kinds or event_kind(event[0].reason) in query.kinds)
     )
     selected = [(stamp_s, event) for stamp_s, event in wanted if stamp_s >= query.since_s]
-    first = nlargest(start + limit, selected, key=lambda pair: (pair[0], event_number(pair[1][0], pair[0])))
+    first = nlargest(start + limit, selected, key=_newest)
     return len(selected), [event_row(*event) for _, event in first[start:]]
+
+
+def _newest(selected: tuple[float, IndexedEvent]) -> tuple[float, int]:
+    stamp_s, (event, *_) = selected
+    return stamp_s, event_number(event, stated_s(event))

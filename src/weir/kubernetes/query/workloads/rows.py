@@ -195,10 +195,9 @@ def memory_isolation(workload: WorkloadObject) -> dict[str, Any]:
 def event_row(event: EventView, workload: str | None, project: str | None) -> EventRow:
     """Return the row of an Event about a workload or one of its pods."""
     about = event.regarding
-    stamp_s = event_at_s(event)
     return EventRow(
-        id=event_number(event, stamp_s),
-        at_s=stamp_s,
+        id=event_number(event, stated_s(event)),
+        at_s=event_at_s(event),
         kind=event_kind(event.reason),
         workload=workload,
         project=project,
@@ -212,9 +211,18 @@ def event_kind(reason: str) -> str:
     return _INNER_CAPITAL.sub("_", reason).lower()
 
 
-def event_at_s(event: EventView) -> float:
-    """Return the time that an Event states."""
+def stated_s(event: EventView) -> float:
+    """Return the time that an Event states, by the clock of its reporter."""
     return at_s(event.event_time or event.metadata.creation_timestamp) or 0.0
+
+
+def event_at_s(event: EventView) -> float:
+    """Return the time of an Event, by the API server's clock as far as that is known.
+
+    A reporter's clock may be half a second behind. The Event of a new namespace would then seem older than
+    the namespace, and would be hidden as one of an earlier tenant.
+    """
+    return max(stated_s(event), at_s(event.metadata.creation_timestamp) or 0.0)
 
 
 def event_number(event: EventView, stamp_s: float) -> int:

@@ -108,3 +108,17 @@ def test_a_page_has_the_newest_events_and_the_number_of_all() -> None:
     assert [row for _, page in pages for row in page] == whole
     since = EventFilter(since_s=whole[9].at_s)
     assert matching_events(events.all(), since, 0, 100) == (10, whole[:10])
+
+
+def test_events_by_a_clock_that_is_behind_belong_to_the_new_namespace_in_the_order_of_their_times() -> None:
+    events = index()
+    created = {"name": "", "namespace": "ns", "creationTimestamp": "2025-12-31T23:59:41Z"}
+    for name, part in (("second", 95), ("first", 91), ("third", 99)):
+        metadata = {**created, "name": name, "uid": name}
+        events.deliver(
+            [event(name, eventTime=f"2025-12-31T23:59:40.{part}0000Z", note=name, metadata=metadata)]
+        )
+    namespace_s = 1_767_225_581.0  # created in the same second as the Events
+    total, rows = matching_events(events.all(), EventFilter("ns", since_s=namespace_s), 0, 100)
+    assert (total, [row.sentence for row in rows]) == (3, ["third", "second", "first"])
+    assert {row.at_s for row in rows} == {namespace_s}
