@@ -33,6 +33,7 @@ from weir.kubernetes.state.pods.tracker import EMPTY_S, PodTracker
 from weir.kubernetes.state.queues.quota_objects import QuotaObjects
 from weir.kubernetes.state.unreadable import QUARANTINED, UnreadableObjects
 from weir.kubernetes.state.workloads.budgets import Budgets
+from weir.kubernetes.state.workloads.control_names import ControlNames
 from weir.kubernetes.state.workloads.registry import WorkloadRegistry
 from weir.kubernetes.state.workloads.start_conditions import StartConditionGates
 from weir.kubernetes.translate.claim_constraints import CLAIMED_DEVICES
@@ -63,13 +64,14 @@ class ClusterState:
         self.claims = self.resolver.resource_claims
         self.budgets = Budgets(self.resolver.labels)
         self.registry = WorkloadRegistry(self.quota_objects, self.node_states, self._beside)
+        self.in_control = ControlNames()
         self.overcommitted = OvercommittedNodes(self.node_states)
         self.unreadable = UnreadableObjects(managed)
         self.pods = PodTracker(
             scheduler, self.node_states, self.resolver, self.registry, self.budgets, self.unreadable, managed
         )
         self.orders = PodOrders(self.pods, self.node_states, self.registry, self.budgets, self.claims)
-        self._start_conditions = StartConditionGates(self.registry)
+        self._start_conditions = StartConditionGates(self.registry, self.pods.look_again)
         self.share_memory = ShareMemory(self.pods, self.node_states, self.resolver)
         self._suspended = SuspendedJobs(self.resolver, self.registry, self.quota_objects, scheduler, managed)
         self._stale = StalePods(self.pods, self.node_states, self.resolver, self.registry, self.unreadable)
@@ -261,6 +263,7 @@ class ClusterState:
         facts += self.quota_objects.facts(used | set(self.registry.projects))
         self.registry.changed.update(dict.fromkeys(dirty))
         self.registry.changes += len(dirty)
+        self.in_control.facts_are_complete()
         return facts + reported + self.budgets.facts(dirty)
 
     def _adopt(self) -> None:
@@ -303,7 +306,10 @@ class ClusterState:
         forget_facts(gang)
         self.registry.count_project(gang)
         self.registry.dirty[gang] = None
-        return [WorkloadFinished(gang.name, WorkloadOutcome.STOPPED, self.pods.now_s)] if was_reported else []
+        if not was_reported:
+            return []
+        self.in_control.note_end(gang)
+        return [WorkloadFinished(gang.name, WorkloadOutcome.STOPPED, self.pods.now_s)]
 
     def leave_out(self, gang: Gang, why: Exception) -> None:
         """Report the end of a workload whose orders can't be carried out."""
@@ -363,35 +369,31 @@ class ClusterState:
         devices = replace(before, present=present, no_shares=self._no_shares, further_classes=further)
         self.resolver.set_devices(devices)
 
-    def _start_gates(self, gang: Gang) -> Sequence[Fact]:
-        """Return the changes of the gates that keep a workload from its first start."""
-        if gang.reported is None:
-            return ()
-        changes = self._start_conditions.facts(gang, self.pods.now_s)
-        for change in changes:
-            if change.until_s is not None:
-                self.pods.look_again(change.until_s, gang.name)
-        return changes
-
     def _tell(self, gang: Gang) -> Sequence[Fact]:
+        if self.in_control.has_to_wait(gang):
+            self.registry.dirty[gang] = None
+            return ()
+        now_s, was_reported = self.pods.now_s, gang.reported is not None
         if gang.count:
             gang.empty_since_s = None
         elif gang.empty_since_s is not None:
-            is_late = self.pods.now_s >= gang.empty_since_s + EMPTY_S
+            is_late = now_s >= gang.empty_since_s + EMPTY_S
             has_object, resolver = gang.name in self.registry.objects, self.resolver
             see_owner(gang, resolver.owners, resolver.groups, is_late=is_late, has_object=has_object)
         if not gang.nomination_reported:  # the capacity may have been given to others since
-            gang.nomination = self.registry.stored_nomination(gang, self.pods.now_s, self.pods.is_stopping)
-        facts = [*new_facts(gang, self.pods.now_s, self.node_states), *self._start_gates(gang)]
+            gang.nomination = self.registry.stored_nomination(gang, now_s, self.pods.is_stopping)
+        facts = new_facts(gang, now_s, self.node_states)
+        facts += self._start_conditions.facts(gang, now_s)
+        self.in_control.note_facts(gang, was_reported=was_reported)
         self.registry.count_project(gang)
-        if gang.reported is not None and any(
-            tracked.holds and not tracked.reported_start for tracked in gang.pods()
-        ):
+        is_unplaced = any(tracked.holds and not tracked.reported_start for tracked in gang.pods())
+        if gang.reported is not None and is_unplaced:
             self._unplaced.add(gang)
         if not gang.count and not gang.succeeded and gang.reported is None and (gang.left or gang.is_over()):
             self.registry.forget(gang)
             self.budgets.forget(gang)
             self._start_conditions.forget(gang)
+            self.in_control.forget(gang)
             if gang.quarantined:
                 self.unreadable.clear(QUARANTINED, gang.name)
         return facts

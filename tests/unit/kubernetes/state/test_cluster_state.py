@@ -180,6 +180,7 @@ def test_another_owner_of_the_same_name_is_another_workload() -> None:
     reported.see("pods", pod("train-a", owner=("train", "j2")))
     facts = reported.step()
     assert any(isinstance(fact, WorkloadFinished) for fact in facts)
+    reported.step()
     assert reported.pods() == {"team/train-a": ("PENDING", None)}
     assert reported.state()["nodes"]["n1"][3] == 1  # the one before it holds its device until it is gone
 

@@ -4,7 +4,7 @@ Names are looked up when they matter, because objects of a cluster may be create
 that was met once stays met, also if the other workload is deleted before this one starts.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from weir.control.journal import Dependency, DependencyCondition
 from weir.control.port import Gate, GateChanged
@@ -20,8 +20,9 @@ _JOB = "job-"
 class StartConditionGates:
     """Opens and closes the gates of workloads that have never started."""
 
-    def __init__(self, registry: WorkloadRegistry) -> None:
-        self._registry = registry
+    def __init__(self, registry: WorkloadRegistry, look_again: Callable[[float, str], None]) -> None:
+        """Create the gates. `look_again` has the facts of a workload asked for again at a time."""
+        self._registry, self._look_again = registry, look_again
         # Workloads that wait, by possible names of the other workload
         self._dependents: dict[str, dict[Gang, None]] = {}
         self._awaited: dict[Gang, list[str]] = {}  # these names by waiting workload
@@ -35,13 +36,19 @@ class StartConditionGates:
         self._await(gang, [])
 
     def facts(self, gang: Gang, now_s: float) -> list[GateChanged]:
-        """Return the changes of the gates of a workload since the last call."""
+        """Return the changes of a workload's gates since the last call; none if control doesn't have it."""
+        if gang.reported is None:
+            return []
         names: list[str] = []
         before, gates = gang.reported_start_gates, self._gates(gang, now_s, names)
         self._await(gang, names)
         gang.reported_start_gates = gates
         opened = [GateChanged(gang.name, False, gate=gate) for gate in before if gate not in gates]
-        return [*opened, *(change for gate, change in gates.items() if before.get(gate) != change)]
+        changes = [*opened, *(change for gate, change in gates.items() if before.get(gate) != change)]
+        for change in changes:
+            if change.until_s is not None:
+                self._look_again(change.until_s, gang.name)
+        return changes
 
     def _gates(self, gang: Gang, now_s: float, awaited: list[str]) -> dict[Gate, GateChanged]:
         """Return the closed gates of a workload, and add the names that it waits for to `awaited`."""
