@@ -37,6 +37,8 @@ PHASES = {
     WorkloadOutcome.STOPPED: "Stopped",
 }
 NODES_NAMED_MAX = 16
+CLOCK_ERROR_S = 2.0
+"""Time by which Weir's clock may be behind that of the API server."""
 
 NO_LIFE = WorkloadProgress()
 
@@ -212,7 +214,7 @@ def status_body(
         "shortSince": moment(gang.short_since_s) if gang.short_since_s else None,
         "since": moment(done.since_s),
         "submittedAt": submitted_at or moment(head.submitted_s),
-        "startedAt": moment(min(tracked.at_s for tracked in holding)) if holding else None,
+        "startedAt": _moment_of(gang, min(tracked.at_s for tracked in holding)) if holding else None,
         "endedAt": None if holding else _ended_at(gang, phase, done),
         "estimatedStart": expected(why),
         "suspended": head.derived.suspended and not head.derived.restarts,
@@ -230,14 +232,23 @@ def _ended_at(gang: Gang, phase: str, done: WrittenStatus) -> str | None:
 
     Control knows the end of work that it ended, or whose pods succeeded. Other work has lost its pods before,
     so the time is that of its owner's condition. It isn't after the moment at which Weir saw that the work is
-    over.
+    over. Control also ends work that leaves a project and waits in another one, which isn't over.
     """
-    if gang.ending is not None:
-        return moment(gang.ending.at_s)
     if phase not in PHASES.values():
         return None
+    if gang.ending is not None:
+        return _moment_of(gang, gang.ending.at_s)
     stated_s = 0.0 if gang.head is None else gang.head.derived.over_s
-    return moment(min(stated_s or done.since_s, done.since_s))
+    return _moment_of(gang, min(stated_s or done.since_s, done.since_s))
+
+
+def _moment_of(gang: Gang, at_s: float) -> str:
+    """Return a time of a workload, not before its submission as far as that is the error of Weir's clock.
+
+    The API server has dated the submission.
+    """
+    submitted_s = gang.submitted_s
+    return moment(submitted_s if at_s < submitted_s <= at_s + CLOCK_ERROR_S else at_s)
 
 
 def _final_report(gang: Gang, phase: str, cluster_state: ClusterState) -> Words:
