@@ -29,9 +29,17 @@ SubmitWrites = Callable[[Sequence[EmitEvent | PatchStatus]], None]
 
 
 class ConfigWatcher:
-    """Settings of one scheduler. All calls come from the event loop."""
+    """Settings of one scheduler, with `clock` for the times of conditions. All calls come from the event loop."""
 
-    def __init__(self, scheduler: str, base: SchedulerSettings, configs: Iterable[QuotaObject] = ()) -> None:
+    def __init__(
+        self,
+        scheduler: str,
+        base: SchedulerSettings,
+        configs: Iterable[QuotaObject] = (),
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._clock = clock
         self._scheduler = scheduler
         self._base = base
         self.settings = base
@@ -115,11 +123,12 @@ class ConfigWatcher:
     def _tell_of(self, config: QuotaObject) -> None:
         is_own = config.metadata.name == self._scheduler
         message = self.refused if is_own else f"This scheduler reads only the {KIND} {self._scheduler}."
-        conditions = [_accepted(config, message)]
+        now = moment(self._clock())
+        conditions = [_accepted(config, message, now)]
         if is_own and self.settings.usage.url:
-            conditions.append(_usage_read(config, self.usage_trouble, "PrometheusFailed"))
+            conditions.append(_usage_read(config, self.usage_trouble, "PrometheusFailed", now))
         elif is_own and self.nodes_report:
-            conditions.append(_usage_read(config, self.usage_trouble, "NoNodeReports"))
+            conditions.append(_usage_read(config, self.usage_trouble, "NoNodeReports", now))
         status = _status(config, message, self._good if is_own else None, conditions)
         if status is None:
             return
@@ -150,19 +159,21 @@ def _status(
     return {**wanted, "conditions": conditions}
 
 
-def _accepted(config: QuotaObject, message: str) -> dict[str, Any]:
+def _accepted(config: QuotaObject, message: str, now: str) -> dict[str, Any]:
     state, reason = ("False", REFUSED) if message else ("True", READY)
-    return _condition(config, "Accepted", state, reason, message or "The settings are in force.")
+    return _condition(config, "Accepted", state, reason, message or "The settings are in force.", now)
 
 
-def _usage_read(config: QuotaObject, trouble: str | None, reason: str) -> dict[str, Any]:
+def _usage_read(config: QuotaObject, trouble: str | None, reason: str, now: str) -> dict[str, Any]:
     if trouble is None:
-        return _condition(config, "UsageRead", "True", READY, "The use of GPUs is read.")
+        return _condition(config, "UsageRead", "True", READY, "The use of GPUs is read.", now)
     message = f"The use of GPUs is unknown: {trouble}."
-    return _condition(config, "UsageRead", "False", reason, message)
+    return _condition(config, "UsageRead", "False", reason, message, now)
 
 
-def _condition(config: QuotaObject, type_: str, state: str, reason: str, message: str) -> dict[str, Any]:
+def _condition(
+    config: QuotaObject, type_: str, state: str, reason: str, message: str, now: str
+) -> dict[str, Any]:
     """Return a condition, with the time since which its state holds."""
     stated = config.status.get("conditions")
     conditions: list[Any] = stated if isinstance(stated, list) else []
@@ -174,7 +185,6 @@ def _condition(config: QuotaObject, type_: str, state: str, reason: str, message
         ),
         {},
     )
-    now = moment(time.time())
     return {
         "type": type_,
         "status": state,

@@ -104,7 +104,7 @@ async def _serve(options: ProcessOptions) -> None:
         api = await stack.enter_async_context(ApiClient(access))
         clock = await server_clock(api)
         stopped = asyncio.Event()
-        settings = ConfigWatcher(options.scheduler, options.settings, await _configs(api))
+        settings = ConfigWatcher(options.scheduler, options.settings, await _configs(api), clock=clock)
         while not stopped.is_set():
             instance = SchedulerProcess(api, options, clock, settings)
             _stop_by_signal(instance, stopped)

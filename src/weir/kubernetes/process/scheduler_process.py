@@ -73,7 +73,8 @@ class SchedulerProcess:
         clock: Clock | None = None,
         settings: ConfigWatcher | None = None,
     ) -> None:
-        self.settings = settings or ConfigWatcher(options.scheduler, options.settings)
+        self._clock = clock = clock or Clock()
+        self.settings = settings or ConfigWatcher(options.scheduler, options.settings, clock=clock)
         self.settings.tell, self.settings.changed = self._tell, self._apply_settings
         self.outdated = asyncio.Event()
         """Set if the settings need a restart: objects must be read again."""
@@ -81,7 +82,6 @@ class SchedulerProcess:
         self.calls = calls_of(api)
         self._options = options
         chosen = self._chosen = self.settings.settings
-        self._clock = clock = clock or Clock()
         self._loop = asyncio.get_running_loop()
         self.kinds: WorkloadKinds = load_kinds(chosen.kinds)
         self.cluster_state = ClusterState(
@@ -100,7 +100,7 @@ class SchedulerProcess:
         )
         self.hooks.set_share_memory(chosen.share_memory)
         self.hooks.submit, self.hooks.wake = self._submit, self._wake
-        self.namespace_ends = NamespaceEnds(self._tell, self.election.may_write)
+        self.namespace_ends = NamespaceEnds(self._tell, self.election.may_write, clock)
         self.control_thread: ControlThread | None = None
         self.standby = StandbyView(self.backend, lambda: self.hooks.policy, clock, between_s=BETWEEN_S)
         self.usage = self._make_usage_service(clock)
@@ -138,7 +138,8 @@ class SchedulerProcess:
     def _make_sweeps(self, account: str) -> ClusterSweepController:
         deliver = self.backend.deliver(trial_costs.RESOURCE)
         costs = TrialCosts(deliver, lambda: self.hooks.policy.price.restart)
-        return ClusterSweepController(self._api, self.election, account, costs, self._options.managed)
+        managed = self._options.managed
+        return ClusterSweepController(self._api, self.election, account, costs, managed, clock=self._clock)
 
     def _make_notifications(self, account: str) -> ClusterNotifications:
         index = None if self.query is None else self.query.workloads

@@ -9,7 +9,7 @@ process ends.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -48,7 +48,10 @@ _LOG = get_logger(__name__)
 
 
 class ClusterSweepController:
-    """Sweeps of one cluster; `account` is the namespace and name of Weir's service account."""
+    """Sweeps of one cluster; `account` is the namespace and name of Weir's service account.
+
+    `clock` has the times that are written and compared with those of objects.
+    """
 
     def __init__(
         self,
@@ -57,12 +60,15 @@ class ClusterSweepController:
         account: str,
         costs: TrialCosts,
         managed: ManagedNamespaces = ALL,
+        *,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._api = api
+        self._clock = clock
         self._leadership = leadership
         self._account = account
         self._costs = costs
-        self._observed = ObservedJobs(self._touch)
+        self._observed = ObservedJobs(self._touch, clock)
         self._due_s: dict[str, float] = {}  # time of the next pass by sweep; without finished sweeps
         self._sweeps: set[str] = set()
         self._failures: dict[str, int] = {}
@@ -141,7 +147,7 @@ class ClusterSweepController:
     async def _pass(self, key: str) -> None:
         """Go on with one sweep; failures are tried again, and keep no other sweep waiting."""
         namespace, _, name = key.partition("/")
-        guard = LeaderGuard(self._api, self._leadership, self._leadership.term)
+        guard = LeaderGuard(self._api, self._leadership, self._leadership.term, self._clock)
         one = SweepPass(guard, self._api, self._observed, self._costs, self._account, self._samplers)
         try:
             await one.run(namespace, name)

@@ -1,8 +1,6 @@
 """Pass over a sweep: observe its Jobs, decide, write the decision, and create the Jobs."""
 
 import json
-import time
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -10,6 +8,7 @@ import msgspec
 from weir.api.sweep_submissions import SweepSubmission
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.errors import AlreadyExists, ApiRefused, NotFound
+from weir.kubernetes.api.object_numbers import moment
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.schemas import API_VERSION
 from weir.kubernetes.crd.sweep_objects import (
@@ -290,7 +289,7 @@ class SweepPass:
         """Write down that a sweep is over, then delete the Jobs that aren't."""
         status = sweep.status
         status.phase, status.message = phase, sentence[:MESSAGE_MAX]
-        status.ended_at = f"{datetime.fromtimestamp(time.time(), UTC):%Y-%m-%dT%H:%M:%SZ}"
+        status.ended_at = moment(self._api.clock())
         await self._write(sweep, progress)
         await self._clear(sweep)
         return True

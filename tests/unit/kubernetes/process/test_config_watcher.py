@@ -250,3 +250,11 @@ def test_a_hostile_status_of_an_object_is_replaced() -> None:
         settings.tell = reported.extend
         settings.deliver([ObjectSet("weir", thing(usage(), status=hostile))])
         assert len(reported[0].patch["status"]["conditions"]) == 2
+
+
+def test_a_condition_has_the_time_of_the_api_server() -> None:
+    settings, reported = ConfigWatcher("weir", BASE, clock=lambda: 1_000_000_000.5), []
+    settings.tell = reported.extend
+    changed(settings, GOOD)
+    (condition,) = reported[0].patch["status"]["conditions"]
+    assert condition["lastTransitionTime"] == "2001-09-09T01:46:40Z"

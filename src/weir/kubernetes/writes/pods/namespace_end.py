@@ -46,11 +46,16 @@ class NamespaceEnds:
     Args:
         submit: takes the writes.
         may_write: returns True if this instance leads; another one only keeps itself ready.
+        clock: has the times that are written.
     """
 
     def __init__(
-        self, submit: Callable[[Sequence[PatchStatus]], None], may_write: Callable[[], bool]
+        self,
+        submit: Callable[[Sequence[PatchStatus]], None],
+        may_write: Callable[[], bool],
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        self._clock = clock
         self._submit = submit
         self._may_write = may_write
         self._ending: set[str] = set()
@@ -104,7 +109,8 @@ class NamespaceEnds:
         for pod in due.values():
             pod.written = True
         if due:
-            self._submit([_condition(namespace, name, pod.uid) for name, pod in due.items()])
+            now = moment(self._clock())
+            self._submit([_condition(namespace, name, pod.uid, now) for name, pod in due.items()])
 
 
 def _is_kept(pod: KubePod) -> bool:
@@ -115,8 +121,7 @@ def _is_kept(pod: KubePod) -> bool:
     return owner is not None and owner.kind == "Job"
 
 
-def _condition(namespace: str, name: str, uid: str) -> PatchStatus:
-    now = moment(time.time())
+def _condition(namespace: str, name: str, uid: str, now: str) -> PatchStatus:
     words = {
         "type": ENDED,
         "status": "True",

@@ -16,6 +16,8 @@ from weir.kubernetes.writes.operations import PatchStatus
 from weir.kubernetes.writes.pods.namespace_end import NamespaceEnds
 
 GOING = "2026-03-01T12:00:00Z"
+NOW_S = 1772366400.0
+"""The same time."""
 
 
 class Cluster:
@@ -24,7 +26,7 @@ class Cluster:
     def __init__(self) -> None:
         self.leads = True
         self.written: list[PatchStatus] = []
-        self.ends = NamespaceEnds(self._submit, lambda: self.leads)
+        self.ends = NamespaceEnds(self._submit, lambda: self.leads, lambda: NOW_S)
 
     def _submit(self, writes: Sequence[PatchStatus]) -> None:
         self.written += writes
@@ -117,3 +119,12 @@ def test_conditions_are_written_again_while_the_pods_are_kept() -> None:
     cluster.leads = False
     cluster.ends.tell_all()
     assert len(cluster.written) == 2
+
+
+def test_the_condition_has_the_time_of_the_api_server() -> None:
+    cluster = Cluster()
+    cluster.pod("late")
+    cluster.namespace()
+    (write,) = cluster.written
+    (condition,) = write.patch["status"]["conditions"]  # type: ignore[index]
+    assert condition["lastTransitionTime"] == condition["lastProbeTime"] == GOING
