@@ -29,7 +29,7 @@ SubmitWrites = Callable[[Sequence[EmitEvent | PatchStatus]], None]
 
 
 class ConfigWatcher:
-    """Settings of one scheduler, with `clock` for the times of conditions. All calls come from the event loop."""
+    """Settings of one scheduler. All calls come from the event loop. `clock` has the times of conditions."""
 
     def __init__(
         self,
