@@ -44,7 +44,7 @@ def workload_record(
 ) -> ClusterHistoryEntry:
     """Return the record of a workload; `removed_s`: when its object was deleted."""
     row, workload_object = (
-        workload.row().model_copy(update={"first_started_s": first_started_s}),
+        workload.row(now_s).model_copy(update={"first_started_s": first_started_s}),
         workload.object,
     )
     if removed_s is not None and row.status in LIVE:

@@ -1,7 +1,6 @@
 """History of one replica: its memory for the database, its writer while it leads, and its reader."""
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import TimeoutError as TookTooLong
 from functools import partial
@@ -39,6 +38,7 @@ class HistoryService:
         clock: Callable[[], float],
     ) -> None:
         self._usage = usage
+        self._clock = clock
         self._unstored = UnstoredChanges(workloads, events)
         self._next_writer = partial(
             HistoryWriter,
@@ -103,7 +103,7 @@ class HistoryService:
 
     def _recent(self, since_s: float) -> list[UsageHistoryEntry]:
         """Return the recent past, for the thread of the writer."""
-        copied = self._usage.copied(since_s, time.time())
+        copied = self._usage.copied(since_s, self._clock())
         future = asyncio.run_coroutine_threadsafe(copied, self._loop)
         try:
             return future.result(LOOP_S)

@@ -76,7 +76,7 @@ class HistoryWriter:
         queues: Callable[[], Mapping[str, QueueRow]],
         clock: Callable[[], float],
     ) -> None:
-        """Create the thread. `clock` decides about deletions, so it must be one that can't be set."""
+        """Create the thread. `clock` is that of the times in objects, and one that can't be set."""
         self._options = options
         self._clock = clock
         self._cluster = cluster
@@ -130,7 +130,7 @@ class HistoryWriter:
         """Write the pending changes; return the time until the next round."""
         try:
             history = self._history = self._history or self._open()
-            self._write(history, self._unstored.take(time.time()))
+            self._write(history, self._unstored.take(self._clock()))
             self._sample(history)
             self._tidy(history)  # before the curves are written: it deletes those of unknown workloads
             self._write_series(history)
@@ -148,7 +148,7 @@ class HistoryWriter:
             return self._failed_s
         if self._trouble:
             _LOG.info("history_written_again")
-        self._trouble, self._failed_s, self.written_s = "", PAUSE_S, time.time()
+        self._trouble, self._failed_s, self.written_s = "", PAUSE_S, self._clock()
         return EVERY_S
 
     def _let_go(self) -> None:
@@ -165,7 +165,7 @@ class HistoryWriter:
             self._unstored.stored_until(self._sampled_s or 0.0)
             self._signatures.clear()
             removed = self._unstored.take(
-                time.time()
+                self._clock()
             ).removed  # taken first: later removals belong to the next round
             present = self._workloads.all()
             self._write(
@@ -173,7 +173,7 @@ class HistoryWriter:
             )
             workloads = (*present, *self._workloads.all(), *self._unstored.removed())
             numbers = {workload.number for workload in workloads}
-            vanished = history.close_vanished(numbers, time.time())
+            vanished = history.close_vanished(numbers, self._clock())
             self._tell_absence(history)
         except BaseException:
             history.close()
@@ -193,7 +193,7 @@ class HistoryWriter:
                 signatures[workload.identity] = signature(workload)
                 changed.append(workload)
             records += _made(self._record, changed)
-            now_s, events = time.time(), self._events.some(taken.events)
+            now_s, events = self._clock(), self._events.some(taken.events)
             early = set() if self._closing.is_set() else early_events(events, now_s)
             ripe = [event for event in events if event[0].metadata.key not in early]
             history.write(records, [*_made(lambda event: event_record(event, now_s), ripe)])
@@ -208,12 +208,12 @@ class HistoryWriter:
     def _record(self, workload: WorkloadIndexEntry, removed_s: float | None = None) -> ClusterHistoryEntry:
         first_s = self._usage.first_started_s(workload.identity)
         return workload_record(
-            workload, self._queues(), time.time(), first_started_s=first_s, removed_s=removed_s
+            workload, self._queues(), self._clock(), first_started_s=first_s, removed_s=removed_s
         )
 
     def _sample(self, history: ClusterHistory) -> None:
         """Store the use of GPUs up to some time ago."""
-        now_s = time.time()
+        now_s = self._clock()
         until_s = (now_s - LATE_S) // STEP_S * STEP_S
         since_s = self._sampled_s
         if since_s is None:
@@ -259,7 +259,7 @@ class HistoryWriter:
         lost = self._unstored.lost()
         lost += Counter({CURVES: self._series.lost()})
         if lost:
-            until_s = time.time()
+            until_s = self._clock()
             since_s = self.written_s or self._usage.began_s
             loss = " and ".join(f"{count:,} {kind}" for kind, count in sorted(lost.items()))
             sentence = (
@@ -270,7 +270,7 @@ class HistoryWriter:
 
     def _tell_absence(self, history: ClusterHistory) -> None:
         """Store that no leader wrote the history for longer than the API server keeps Events."""
-        known_s = max(time.time() - KEPT_S, self._usage.began_s - EVENTS_KEPT_S)
+        known_s = max(self._clock() - KEPT_S, self._usage.began_s - EVENTS_KEPT_S)
         stored_s = self._sampled_s
         if stored_s is not None and stored_s + LATE_S + 2 * STEP_S < known_s:
             sentence = (
@@ -289,7 +289,7 @@ class HistoryWriter:
         """Read the sessions of the past weeks again."""
         if time.monotonic() >= self._learn_s and not self._closing.is_set():
             self._learn_s = time.monotonic() + LEARN_EVERY_S
-            self.sessions_seen(*history.session_starts(time.time() - (WEEKS_MAX + 1) * WEEK_S))
+            self.sessions_seen(*history.session_starts(self._clock() - (WEEKS_MAX + 1) * WEEK_S))
 
 
 def _made(make: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:

@@ -188,6 +188,7 @@ class SchedulerProcess:
             lambda: self.hooks.policy,
             chosen.devices.resources,
             lambda: self.usage.use,
+            self._clock,
         )
         self.query = webhook_server.query = QueryService(
             self._api, answers, opening.namespace, self._options.history, self._clock

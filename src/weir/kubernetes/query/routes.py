@@ -98,7 +98,7 @@ class QueryRoutes:
         history: "StoredAnswers | None" = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Create the routes. `clock` is the one by which messages of jobs get their times."""
+        """Create the routes. `clock` is that of the times in objects and of jobs' messages."""
         self._clock = clock
         self._history = history
         self._proxy = proxy
@@ -208,7 +208,7 @@ class QueryRoutes:
     def _row(self, workload: Listed) -> WorkloadRow:
         if isinstance(workload, StoredRow):
             return workload.row
-        row, activity = workload.row(), self._answers.activity(workload)
+        row, activity = workload.row(self._clock()), self._answers.activity(workload)
         return row if activity is None else row.model_copy(update={"activity": activity})
 
     async def _workload(self, request: web.Request) -> Answer:
@@ -246,7 +246,7 @@ class QueryRoutes:
 
     async def _series(self, request: web.Request) -> Answer:
         workload = await self._present_or_stored(request)
-        row = workload.row if isinstance(workload, StoredRow) else workload.row()
+        row = workload.row if isinstance(workload, StoredRow) else workload.row(self._clock())
         async with self._free_series:
             return await self._series_of(row)
 
@@ -287,7 +287,7 @@ class QueryRoutes:
         return listed("EventList", answer)
 
     async def _report(self, kind: str, request: web.Request) -> Answer:
-        now_s, (namespace, began_s) = time.time(), await self._within(request)
+        now_s, (namespace, began_s) = self._clock(), await self._within(request)
         queues, history = self._answers.queues(), self._history
         kept_s = KEPT_S if history is None else math.inf
         asked = report_request(request.query, partial(number, request.query), now_s, namespace, kept_s)

@@ -145,9 +145,9 @@ def workload(**status: Any) -> WorkloadObject:
 def workload_row(thing: WorkloadObject) -> WorkloadRow:
     meta = thing.metadata
     nodes = tuple(thing.status.nodes)
-    return WorkloadIndexEntry(
-        meta.namespace, meta.name, meta.uid, meta.creation_timestamp, nodes, thing
-    ).row()
+    return WorkloadIndexEntry(meta.namespace, meta.name, meta.uid, meta.creation_timestamp, nodes, thing).row(
+        0.0
+    )
 
 
 def test_a_workload_is_a_row() -> None:

@@ -23,7 +23,6 @@ from weir.store.cluster.reader import ClusterHistoryReader
 from weir.store.cluster.records import ClusterWorkloadFilter
 
 CLUSTER = "c1"
-CLOCK_S = 1_769_860_800.0
 Make = Callable[[Callable[[], str]], "Replica"]
 
 
@@ -31,6 +30,7 @@ class Replica:
     """A replica with indexes, and a writer for each leadership."""
 
     def __init__(self, url: Callable[[], str]) -> None:
+        self.clock = time.time
         self.workloads = WorkloadIndex()
         self.events = EventIndex(self.workloads)
         self.usage = RecentUsage(time.time())
@@ -59,7 +59,7 @@ class Replica:
             self.series,
             lambda since_s: asyncio.run(self.usage.copied(since_s, since_s)),
             dict,
-            lambda: CLOCK_S,
+            self.clock,
         )
         found.start()
         self.writers.append(found)
@@ -74,7 +74,7 @@ class Replica:
         body = {
             "metadata": {"name": name, "namespace": "ns", "uid": uid, "creationTimestamp": stamp()},
             "spec": {"project": "vision", "owner": {"uid": owner}},
-            "status": {"phase": phase, "gpus": "1", "submittedAt": stamp(), **status},
+            "status": {"phase": phase, "gpus": "1", "submittedAt": stamp()} | status,
         }
         self.workloads.deliver([ObjectSet(f"ns/{name}", msgspec.convert(body, WorkloadObject))])
 
@@ -87,8 +87,8 @@ class Replica:
         self.events.deliver([ObjectSet(f"ns/{uid}", view)])
 
 
-def stamp() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+def stamp(at_s: float | None = None) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_s))
 
 
 def until(see: Callable[[], bool]) -> None:

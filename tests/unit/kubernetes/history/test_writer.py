@@ -15,7 +15,7 @@ from weir.store.cluster.reader import ClusterHistoryReader
 from weir.store.cluster.writer import ClusterHistory
 from weir.store.records import UsageSamples
 
-from .replica import CLOCK_S, CLUSTER, Make, counted, kinds, stamp, stored, until
+from .replica import CLUSTER, Make, counted, kinds, stamp, stored, until
 
 
 @pytest.fixture(autouse=True)
@@ -240,6 +240,22 @@ def test_history_goes_on_after_a_leader_whose_clock_was_ahead(
 def test_a_wrong_wall_clock_deletes_nothing(make: Make, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tidied: list[float] = []
     monkeypatch.setattr(ClusterHistory, "tidy", lambda _, now_s, _unstored: tidied.append(now_s) or 0)
-    make(lambda: url).lead()
+    replica, clock_s = make(lambda: url), time.time() - 3600.0
+    replica.clock = lambda: clock_s
+    replica.lead()
     until(lambda: bool(tidied))
-    assert set(tidied) == {CLOCK_S}, "the clock of the process says what is old"
+    assert set(tidied) == {clock_s}, "the clock of the process says what is old"
+
+
+def test_an_event_keeps_the_time_of_an_api_server_that_is_ahead_of_the_wall_clock(
+    make: Make, url: str, reader: ClusterHistoryReader
+) -> None:
+    replica, at_s = make(lambda: url), int(time.time()) + 300.0
+    replica.clock = lambda: at_s + 2.0
+    replica.set("train", "Running")
+    replica.tell("e1", "train", stamp(at_s))
+    writer = replica.lead()
+    until(lambda: bool(writer.written_s))
+    until(lambda: "e1" in kinds(reader))
+    times = {event.sentence: event.at_s for event in reader.events(EventFilter(), 0, 10).items}
+    assert times["e1"] == at_s

@@ -32,7 +32,7 @@ class Stored:
 
     async def workload(self, namespace: str, name: str, since_s: float) -> StoredRow | None:
         await asyncio.sleep(0)
-        row = reporting(name, 0.0).row().model_copy(update={"uid": 7, "name": f"{namespace}/{name}"})
+        row = reporting(name, 0.0).row(0.0).model_copy(update={"uid": 7, "name": f"{namespace}/{name}"})
         return StoredRow(row, {}, {}) if name == "gone" else None
 
 

@@ -64,7 +64,7 @@ class ClusterRows:
             subject = f"workload {change.key}"
             if isinstance(change, ObjectSet):
                 workload = change.object
-                row = WorkloadIndexEntry.of(workload).row()
+                row = WorkloadIndexEntry.of(workload).row(time.time())
                 if workload.status.idle_warning and _holds_gpus(row):
                     warned = ActivityRow(warning=workload.status.idle_warning)
                     row = row.model_copy(update={"activity": warned})

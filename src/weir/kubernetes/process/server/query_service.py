@@ -46,7 +46,7 @@ class QueryService:
         history: "HistoryOptions | None" = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Create the service. `clock` decides about deletions from the history, and dates jobs' messages."""
+        """Create the service. `clock` is that of the times in objects, and can't be set."""
         self._api = api
         self._answers = answers
         self._clock = clock
@@ -54,11 +54,11 @@ class QueryService:
         """Finds a running pod that Weir schedules, by namespace and name."""
         self.busy_s_max: Callable[[], float] = lambda: 0.0
         """Returns how far ahead of the present a job may say that it is busy."""
-        self.workloads = WorkloadIndex()
-        self.events = EventIndex(self.workloads)
+        self.workloads = WorkloadIndex(clock)
+        self.events = EventIndex(self.workloads, clock)
         self._tasks: set[asyncio.Task[None]] = set()
         self.withdrawal = Withdrawal(api, namespace, self._start)
-        self.usage = RecentUsage(time.time())
+        self.usage = RecentUsage(clock())
         self.series = RecentSeries(clock())
         self.measured = RecentSeries(clock(), MEASURED_BYTES_MAX)
         self.workloads.changed = self._changed
@@ -109,7 +109,7 @@ class QueryService:
         access = AccessReviewer(self._api)
         stored = None if self.history is None else self.history.answers
         messages = MessageRoute(self._proxy, self.find_pod, self._reports, self.busy_s_max, self._clock)
-        previews = PreviewRoutes(self._proxy, access, self.workloads, self._answers)
+        previews = PreviewRoutes(self._proxy, access, self.workloads, self._answers, self._clock)
         return (
             messages,
             previews,

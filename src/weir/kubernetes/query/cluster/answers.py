@@ -75,7 +75,10 @@ class SchedulerAnswers:
         policy: Callable[[], Policy],
         gpu_resources: tuple[str, ...],
         use: Callable[[], ClusterUse] = ClusterUse,
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        """Create the answers. `clock` is that of the times in objects."""
+        self._clock = clock
         self._backend = backend
         self._control = control
         self._numbers = numbers
@@ -85,7 +88,7 @@ class SchedulerAnswers:
         self._gpu_resource = next(names, DEFAULT_GPU_RESOURCE)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="weir-query")
         self._kept = KeptSuggestions()
-        self._started_s = time.time()
+        self._started_s = clock()
 
     def close(self) -> None:
         """Refuse further questions."""
@@ -117,7 +120,7 @@ class SchedulerAnswers:
 
     async def why(self, workload: WorkloadIndexEntry, *, all_namespaces: bool, wait_s: float) -> WhyAnswer:
         """Return the reason of a pending workload, its queues' numbers, and suggested changes."""
-        row = workload.row()
+        row = workload.row(self._clock())
         queues = self._queues(row.project, all_namespaces=all_namespaces)
         answer = WhyAnswer(
             name=row.name,

@@ -1,5 +1,7 @@
 """Routes that try a changed department or project out, through the API server."""
 
+import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -34,8 +36,15 @@ class PreviewRoutes:
     """Answers the effects of changed quotas, from the state of this replica."""
 
     def __init__(
-        self, proxy: FrontProxy, access: AccessReviewer, workloads: WorkloadIndex, answers: SchedulerAnswers
+        self,
+        proxy: FrontProxy,
+        access: AccessReviewer,
+        workloads: WorkloadIndex,
+        answers: SchedulerAnswers,
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        """Create the routes. `clock` is that of the times in objects."""
+        self._clock = clock
         self._proxy = proxy
         self._access = access
         self._workloads = workloads
@@ -72,7 +81,7 @@ class PreviewRoutes:
 
     def _row(self, key: str) -> WorkloadRow | None:
         workload = self._workloads.at(key)
-        return None if workload is None else workload.row()
+        return None if workload is None else workload.row(self._clock())
 
 
 def _spec_of(body: bytes) -> dict[str, Any]:

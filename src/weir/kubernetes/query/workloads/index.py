@@ -72,9 +72,9 @@ class WorkloadIndexEntry:
             "creationTimestamp": self.created,
         }
 
-    def row(self) -> WorkloadRow:
-        """Return the row of a list."""
-        return workload_row(self.key, self.number, self.created, self.nodes, self.object)
+    def row(self, now_s: float) -> WorkloadRow:
+        """Return the row of a list, by the clock of the times in objects."""
+        return workload_row(self.key, self.number, self.created, self.nodes, self.object, now_s)
 
 
 @dataclass(frozen=True, slots=True)

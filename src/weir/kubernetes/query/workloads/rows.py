@@ -1,7 +1,6 @@
 """Objects of a cluster converted to rows of answers."""
 
 import re
-import time
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
@@ -82,13 +81,18 @@ def phase_status(workload_object: WorkloadObject) -> Status:
 
 
 def workload_row(
-    name: str, number: int, created: str | None, nodes: Sequence[str], workload_object: WorkloadObject
+    name: str,
+    number: int,
+    created: str | None,
+    nodes: Sequence[str],
+    workload_object: WorkloadObject,
+    now_s: float,
 ) -> WorkloadRow:
     """Return the row of a workload; `name` is its namespace and the name of its object."""
     spec, status = workload_object.spec, workload_object.status
     life = status.life
     started_s, ended_s = at_s(status.started_at), at_s(status.ended_at)
-    until_s = time.time() if ended_s is None else ended_s
+    until_s = now_s if ended_s is None else ended_s
     reason = None
     if status.reason is not None:
         reason = Explanation(

@@ -289,7 +289,7 @@ def test_report_of_an_earlier_owner_of_the_name_is_not_carried_over() -> None:
     )
     found = index.named("ns", "job-a")
     assert found is not None
-    assert found.row().progress is None
+    assert found.row(0.0).progress is None
     assert reported_times(found.object, "o2") == NO_REPORT
     patch = report_writer.changed_fields(found, PendingReport("o2", 0.0, NOW_S, None, {"new": 2.0}))
     assert patch["values"] == {"new": 2.0, "old": None}
