@@ -18,6 +18,7 @@ from structlog import get_logger
 
 from weir.dashboard.tls_listener import TlsListener
 from weir.local.backend import LocalBackend
+from weir.local.files.disk_reserve import DiskReserve
 from weir.local.machine.gpu_claim import GpuClaim
 from weir.local.machine.machine import Machine, this_machine
 from weir.local.node.shared import SOCKETS_VARIABLE
@@ -31,6 +32,7 @@ from weir.local.server.access.auth import Authenticator, admin_token
 from weir.local.server.app import create_app
 from weir.local.server.home import server_file
 from weir.local.server.home.retention import RetentionTask
+from weir.local.server.home.start_failures import start_failure
 from weir.local.server.http import home_socket, machine_socket
 from weir.local.server.http.connections import (
     BoundedConfig,
@@ -38,7 +40,7 @@ from weir.local.server.http.connections import (
     Connections,
     reserve_descriptors,
 )
-from weir.local.server.http.listening import WAITING_MAX, PortUnavailable, address_refused, listen, reason
+from weir.local.server.http.listening import WAITING_MAX, PortUnavailable, address_refused, listen
 from weir.local.server.http.machine_socket import SocketNotAvailable
 from weir.local.server.http.server_limits import ServerLimits
 from weir.local.server.pool import PoolService
@@ -56,7 +58,6 @@ from weir.notifications.notification_settings import NotificationSettings
 from weir.scenario_io.policies import named_policy, read_settings
 from weir.service import logging_setup
 from weir.service.shutdown_deadline import ShutdownDeadline
-from weir.store.errors import StoreFailed
 from weir.store.store import Store
 
 SWITCH_S = 0.0005
@@ -122,11 +123,8 @@ def run(settings: ServerSettings, tell: Callable[[str], None] = _print_now) -> i
             return _serve(settings, sockets, remote, policy, limits, machine, node, tell)
     except (FileRefused, RemoteAccessRefused) as error:
         return _refuse(str(error), WRONG_REQUEST)
-    except (PortUnavailable, SocketNotAvailable, StateDirInUse, StoreFailed) as error:
-        return _refuse(f"Can't start: {str(error).rstrip('.')}.", FAILED)
-    except OSError as error:
-        problem = f"Can't keep state in {error.filename or home}: {reason(error)}"
-        return _refuse(f"{problem}. Name another home with WEIR_HOME.", FAILED)
+    except (PortUnavailable, SocketNotAvailable, StateDirInUse, OSError) as error:
+        return _refuse(start_failure(error, home, settings.database), FAILED)
 
 
 def _serve(
@@ -145,8 +143,8 @@ def _serve(
     limits = limits.model_copy(
         update={"connections_max": connections, "streams_max": min(limits.streams_max, connections // 2)}
     )
-    audit = AuditLog(home, to_syslog=settings.audit_to_syslog)
-    store = Store(settings.database, home, begin_again=settings.begin_again)
+    audit, reserve = AuditLog(home, to_syslog=settings.audit_to_syslog), DiskReserve(home)
+    store = reserve.retry(lambda: Store(settings.database, home, begin_again=settings.begin_again))
     stream = EventStream(epoch=secrets.randbits(_EPOCH_BITS))
     try:
         pool, backend, claim, begun_again = _open_pool(settings, store, policy, limits, machine, node, stream)
@@ -170,11 +168,11 @@ def _serve(
         pool.start(backend)
         uses.start()
         own = home_socket.listen_in(home)
-        server_file.write(home, url, None if own is None else home_socket.SOCKET_FILE)
+        reserve.retry(lambda: server_file.write(home, url, has_socket=own is not None))
         if settings.installed:
-            server_file.write(settings.socket_path.parent, url, home_socket.SOCKET_FILE, mode=0o644)
-        act = {"act": "server started", "pool": store.pool_id, "url": url, "begun_again": begun_again}
-        audit.write(details=act)
+            server_file.write(settings.socket_path.parent, url, has_socket=True, mode=0o644)
+        begun = {"pool": store.pool_id, "url": url, "begun_again": begun_again}
+        audit.write(details={"act": "server started", **begun})
         _greet(tell, url, home, machine, pool.inventory.projects)
         tell(whom_it_serves(settings, pool.accounts))
         server.run(sockets if own is None else [*sockets, own])

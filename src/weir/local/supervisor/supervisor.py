@@ -157,6 +157,7 @@ class Supervisor:
             _end_entered(cgroup)
             cgroup.remove()
         leftovers.remove(self._own)
+        os.close(self._log)  # a deleted one occupies a full disk, on which the exit must be written
 
     def ended(self) -> dict[str, object]:
         """Return the record of the outcome."""

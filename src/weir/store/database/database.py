@@ -30,7 +30,13 @@ from weir.store.database.dialects import (
     failure,
     open_engine,
 )
-from weir.store.database.identity import PoolIdentity, mark_of_database, open_cluster, open_pool
+from weir.store.database.identity import (
+    PoolIdentity,
+    identity_of_pool,
+    mark_of_database,
+    open_cluster,
+    open_pool,
+)
 from weir.store.database.schema import bring_up_to_date
 from weir.store.errors import StoreFailed, StoreRefusal
 
@@ -124,7 +130,7 @@ class Database(ReadableDatabase):
             if home is None:
                 self._opened = open_cluster(self._writer(), cluster)
             else:
-                self._opened = open_pool(self._writer(), home, begin_again=begin_again)
+                self._opened = self._open_pool(home, begin_again=begin_again)
         except (SQLAlchemyError, OSError) as error:
             self._drop_connection()
             self._release()
@@ -139,6 +145,23 @@ class Database(ReadableDatabase):
         self._ended = Event()
         if self.engine.dialect.name == "postgresql":
             Thread(target=self._guard, name="weir-store-guard", daemon=True).start()
+
+    def _open_pool(self, home: Path, *, begin_again: bool) -> PoolIdentity:
+        """Open the database of a home. On a full disk an opening that changes nothing isn't counted.
+
+        The server has to start there: often a job fills the disk, and only the server can stop that job.
+        """
+        try:
+            return open_pool(self._writer(), home, begin_again=begin_again)
+        except (SQLAlchemyError, OSError) as error:
+            full = failure(error)
+            if not full.is_full or begin_again:
+                raise
+            self._drop_connection()
+        opened = identity_of_pool(self._writer(), home)
+        if opened is None:
+            raise full
+        return opened
 
     @property
     def opened(self) -> PoolIdentity:

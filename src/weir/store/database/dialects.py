@@ -1,5 +1,6 @@
 """Differences between SQLite and PostgreSQL, in this module only."""
 
+import errno
 import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,7 +31,8 @@ _POSTGRES_SESSION = {
 _POSTGRES_KEEPALIVES = ("tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5", "tcp_keepalives_count = 3")
 """A lost connection is noticed by both ends within half a minute, and its lock is free again."""
 
-_FULL = {sqlite3.SQLITE_FULL}
+_FULL = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE})
+"""Codes of a full disk; the second one if the index of the journal finds no space."""
 _DRIVER, _PLAIN = "postgresql+psycopg", ("postgresql", "postgres")
 _NEAR = ("localhost", "127.0.0.1", "::1")
 _KNOWN = "sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
@@ -249,7 +251,7 @@ def failure(error: Exception) -> StoreFailed:
         return error
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     code = getattr(cause, "sqlite_errorcode", None)
-    full = (code is not None and code & 0xFF in _FULL) or getattr(cause, "sqlstate", None) == "53100"
-    if full:
+    full = code in _FULL or getattr(cause, "sqlstate", None) == "53100"
+    if full or getattr(cause, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
         return StoreFailed(_DISK_FULL, is_full=True)
     return StoreFailed(_BROKEN.format(" ".join(str(cause).split()).rstrip("?.") or type(cause).__name__))

@@ -159,6 +159,21 @@ def open_pool(connection: Connection, home: Path, *, begin_again: bool) -> PoolI
     return replace(opened, has_leftovers=has_leftovers)
 
 
+def identity_of_pool(connection: Connection, home: Path) -> PoolIdentity | None:
+    """Return the identity that a home and its database share, without counting this opening.
+
+    The answer is None if one of them carries none, or if they don't belong together.
+    """
+    with connection.begin():
+        mark, homes = mark_of_database(connection), mark_of_home(home)
+        if mark is None or homes is None:
+            return None
+        highest = highest_number(connection)
+        if _mismatch(home, homes, mark, numbered(home), highest, is_new=False) is not None:
+            return None
+        return replace(mark, has_leftovers=bool(connection.execute(select(pool.c.has_leftovers)).scalar()))
+
+
 def cluster_id(uid: str) -> str:
     """Return the identity of the history of a cluster, which has the uid of its first namespace."""
     return f"cluster-{uid}"
