@@ -265,7 +265,8 @@ class WorkloadLifecycle:
         else:
             if fact.how is PodExit.FAILED and life.ending is None:
                 self._transitions.fail(job, life, fact)
-            life.lost = life.lost or fact.own_loss
+            if fact.own_loss:
+                life.lost, life.lost_why = True, fact.sentence
             self._transitions.release_pod(job, pod, at_s)
             if fact.own_loss and life.alive and life.ending is None:
                 self._transitions.lose_pod(job, life, fact)

@@ -44,6 +44,7 @@ class LifecycleState:
     failures: int = 0
     losses: int = 0  # consecutive short runs that ended by a loss
     lost: bool = False  # True if a pod of the present run was lost
+    lost_why: str = ""  # sentence of the last loss
     pod_losses: int = 0  # consecutive losses of pods beside others that run on
     pod_lost_start: int = 0  # last start before the last of those losses
     pod_again_s: float = float("-inf")  # time from which the last of those may start again

@@ -6,6 +6,7 @@ from weir.control.lifecycle_state import REASONS, LifecycleState, SuspendReason,
 from weir.control.outbox import Outbox
 from weir.control.port import (
     EndWorkload,
+    KeepSuspension,
     LifecycleCause,
     LifecycleRule,
     PodExited,
@@ -148,8 +149,7 @@ class LifecycleTransitions:
         if life.final or life.failures > self.limits(job).retries:
             sentence = life.failed or "It failed."
             if life.failures > 1 and not life.final:
-                last = f" The last time: {as_clause(sentence)}" if life.failed else ""
-                sentence = f"It failed {life.failures} times in a row.{last}"
+                sentence = f"It failed {life.failures} times in a row{_last_time(life.failed)}."
             rule = LifecycleRule.FAILED_FOR_GOOD if life.final else LifecycleRule.FAILED_OFTEN
             cause = LifecycleCause(rule, sentence, {"failures": life.failures})
             self.finish(job, life, WorkloadOutcome.FAILED, at_s, cause)
@@ -164,16 +164,30 @@ class LifecycleTransitions:
         self.remember(job, life, retry_at_s)
 
     def _wait_again(self, job: Job, life: LifecycleState, losses: int, at_s: float) -> None:
-        """Queue a lost workload again: at once after the first loss in a row, then after growing pauses."""
+        """Queue a lost workload again: at once after the first loss in a row, then after growing pauses.
+
+        After the longest pause it is suspended, because each try may evict other work.
+        """
         retry_at_s = None
-        if losses > 1:
-            pause_s = self.rules.pause_s(losses - 1)
+        pause_s = self.rules.pause_s(losses - 1)
+        if losses > 1 and losses > self.limits(job).retries and pause_s >= self.rules.max_pause:
+            self._suspend_lost(job, life, losses, at_s)
+        elif losses > 1:
             retry_at_s = at_s + pause_s
             sentence = f"It was lost ({losses} in a row) and is started again in {span(pause_s)}."
             self.note(job, "retry", sentence, {"losses": losses, "retry_at_s": retry_at_s}, at_s)
             self.pause(job, life, retry_at_s)
         self.release_hold(job, life, SuspendReason.FINISHING)
         self.remember(job, life, retry_at_s)
+
+    def _suspend_lost(self, job: Job, life: LifecycleState, losses: int, at_s: float) -> None:
+        """Suspend a workload that was lost too often in a row, until a person resumes it."""
+        life.losses = 0
+        reason = f"it was lost {losses} times in a row{_last_time(life.lost_why)}"
+        sentence = f"{job.name} is suspended: {reason}. `weir resume {job.name}` lets it go on."
+        self.hold(job, life, SuspendReason.SUSPENDED, reason)
+        self._out.order(KeepSuspension(job.name, reason))
+        self.note(job, LifecycleRule.SUSPENDED, sentence, {"losses": losses}, at_s)
 
     def lose_pod(self, job: Job, life: LifecycleState, fact: PodExited) -> None:
         """Pause a workload whose pods are lost while others run; not after the first loss in a row.
@@ -190,15 +204,18 @@ class LifecycleTransitions:
         sentence = f"Pods were lost ({losses} in a row), and pod {name} is started again in {span(pause_s)}."
         self.note(job, "retry", sentence, {"losses": losses, "retry_at_s": life.pod_again_s}, at_s)
         why = "pods were lost several times in a row and are started again after a pause"
+        why += _last_time(fact.sentence)
         self.hold(job, life, SuspendReason.PAUSE, why, life.pod_again_s)
         self.timers.set(life.pod_again_s, TimerKind.RETRY, job.name, life.pod_again_s)
 
     def pause(self, job: Job, life: LifecycleState, retry_at_s: float) -> None:
         """Suspend a workload until its next try."""
         sentence = f"it failed ({life.failures} in a row) and is tried again after a pause"
+        last = life.failed
         if life.losses or not life.failures:
             sentence = "it was lost several times in a row and is started again after a pause"
-        self.hold(job, life, SuspendReason.PAUSE, sentence, retry_at_s)
+            last = life.lost_why
+        self.hold(job, life, SuspendReason.PAUSE, sentence + _last_time(last), retry_at_s)
         self.timers.set(retry_at_s, TimerKind.RETRY, job.name, retry_at_s)
 
     def finish(
@@ -260,3 +277,8 @@ class LifecycleTransitions:
         why, until_s = life.holds[hold]
         code = REASONS.get(hold, ReasonCode.SUSPENDED)
         self._out.happen(WorkloadSuspended(job.name, True, why, until_s, code))
+
+
+def _last_time(sentence: str) -> str:
+    """Return the part of a sentence that names the cause of the last failure; empty if it is unknown."""
+    return f". The last time: {as_clause(sentence).rstrip('.')}" if sentence else ""

@@ -2,7 +2,9 @@
 
 from weir.control.port import (
     CancelRequested,
+    Effect,
     EndWorkload,
+    KeepSuspension,
     LifecycleCause,
     LifecycleRule,
     PodExit,
@@ -143,11 +145,13 @@ def test_exit_of_an_earlier_start_means_nothing() -> None:
     assert [*after.values()] == [2]
 
 
-def lose(scene: Scene, starts: dict[PodKey, int], at_s: float, *, own: bool = True) -> None:
+def lose(
+    scene: Scene, starts: dict[PodKey, int], at_s: float, *, own: bool = True, why: str = ""
+) -> list[Effect]:
     """Have starts end as lost, at a time."""
     scene.now_s = at_s
-    facts = (PodExited(pod, start, PodExit.LOST, at_s, own_loss=own) for pod, start in starts.items())
-    scene.step(*facts)
+    facts = (PodExited(pod, start, PodExit.LOST, at_s, why, own_loss=own) for pod, start in starts.items())
+    return scene.step(*facts)
 
 
 def test_losses_in_a_row_are_followed_by_growing_pauses() -> None:
@@ -159,6 +163,37 @@ def test_losses_in_a_row_are_followed_by_growing_pauses() -> None:
         wakes.append(scene.control.wakes_s)
         scene.step(at_s=wakes[-1] or at_s)
     assert wakes == [None, 12.0, 33.0]
+
+
+def test_pause_between_losses_says_why_the_last_start_was_lost() -> None:
+    scene = Scene(gang(pods=1))
+    for at_s in (1.0, 2.0):
+        lose(scene, scene.starts("job"), at_s, why="Its directory /data is gone.")
+    assert scene.job_holds("job") == (
+        "it was lost several times in a row and is started again after a pause. The last time: its directory "
+        "/data is gone"
+    )
+
+
+def test_workload_that_is_lost_again_after_the_longest_pause_is_suspended_and_can_be_resumed() -> None:
+    """Each try may evict other work, and a person has to bring its files back."""
+    scene = Scene(gang(pods=1), rules=LifecyclePolicy(pause_first=10.0, max_pause=40.0, max_failures=5))
+    at_s, losses = 0.0, 0
+    kept: list[KeepSuspension] = []
+    while not kept and losses < 20:
+        losses += 1
+        effects = lose(scene, scene.starts("job"), at_s, why="Its program /data/train was not found.")
+        kept = [effect for effect in effects if isinstance(effect, KeepSuspension)]
+        at_s = scene.control.wakes_s or at_s
+        scene.step(at_s=at_s)
+    why = "it was lost 6 times in a row. The last time: its program /data/train was not found"
+    assert kept == [KeepSuspension("job", why)]
+    assert scene.job_holds("job") == why
+    scene.step(at_s=at_s + 10_000.0)
+    assert scene.job_holds("job") == why
+    scene.step(WorkloadSuspended("job", False), at_s=at_s + 10_001.0)
+    lose(scene, scene.starts("job"), at_s + 10_002.0)
+    assert scene.job_holds("job") == ""
 
 
 def test_losses_of_a_pod_beside_one_that_runs_are_followed_by_growing_pauses() -> None:

@@ -66,7 +66,9 @@ def test_start_again_without_its_files_is_lost_and_no_failure(rig: Rig, tmp_path
     rig.start(pod, start=2)
     ended = rig.exit(pod, 2)
     assert (ended.how, ended.final) == (PodExit.LOST, False)
-    assert "no such" in ended.sentence.lower() or "not found" in ended.sentence
+    assert str(disk) in ended.sentence
+    assert "It can start once" in ended.sentence
+    assert "--directory" not in ended.sentence
     (tmp_path / "unmounted").rename(disk)
     rig.start(pod, start=3)
     assert rig.exit(pod, 3).code == 1

@@ -12,10 +12,8 @@ from typing import NoReturn
 from weir.local.containers import leftovers, podman, user_namespace
 from weir.local.containers.images import ImageNotAvailable
 from weir.local.containers.launch import SPEC
+from weir.local.containers.leftovers import AGAIN, NEVER
 from weir.local.containers.podman import ContainerRefused, ContainerStart
-
-AGAIN, NEVER = 125, 126
-"""Exit codes of a container that can't be started: now, or at all. Runtimes have the same ones."""
 
 
 def main() -> int:

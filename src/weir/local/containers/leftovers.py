@@ -12,6 +12,8 @@ from weir.local.files.tree_removal import remove_tree
 DIRECTORY, SESSION = "container", "session"
 PID = "pid"
 PROBLEM = "problem"
+AGAIN, NEVER = 125, 126
+"""Exit codes of a container that can't be started: now, or at all. Runtimes have the same ones."""
 _PROBLEM_BYTES_MAX = 2000
 _EARLIER_MAX = 16
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -15,21 +15,22 @@ from weir.local.records import start_files
 from weir.local.records.pod_records import StartRecord, parse_start
 from weir.local.records.start_files import StartFiles
 from weir.local.supervisor import spawn_errors
+from weir.local.supervisor.spawn_errors import SpawnError
 
 NOT_FOUND, NOT_RUNNABLE = 127, 126
 """Exit codes of a shell for a missing command, and for one that isn't executable."""
 _SIGNALS = sorted(set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP})
 _FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
-_REPORT_MAX, _TEXT_MAX = 1 << 16, 4000
+_REPORT_MAX, _TEXT_MAX = 1 << 16, 2000
 
 
 class NotStarted(Exception):
     """The command could not be started. `code`: the exit code that a shell would have."""
 
-    def __init__(self, code: int, sentence: str, logged: str = "") -> None:
-        super().__init__(sentence)
+    def __init__(self, code: int, error: SpawnError) -> None:
+        super().__init__(error.problem)
         self.code = code
-        self.logged = logged or sentence
+        self.error = error
 
 
 class Leader:
@@ -50,7 +51,8 @@ class Leader:
         with self._other, suppress(BrokenPipeError, ConnectionResetError):
             socket.send_fds(self._other, [b"go"], [log])
             if report := self._other.recv(_REPORT_MAX):
-                raise NotStarted(*json.loads(report))
+                code, *sentences = json.loads(report)
+                raise NotStarted(code, SpawnError(*sentences))
 
     def dismiss(self) -> None:
         """End the process without its command."""
@@ -70,7 +72,7 @@ class Leader:
                     _forget_fraction(start.environment)
                 _become(start, files, logs[0], problem)
         except NotStarted as failure:
-            report = [failure.code, str(failure)[:_TEXT_MAX], failure.logged[:_TEXT_MAX]]
+            report = [failure.code, *(sentence[:_TEXT_MAX] for sentence in failure.error)]
             self._other.send(json.dumps(report).encode())
 
 
@@ -81,7 +83,7 @@ def _become(start: StartRecord, files: StartFiles, log: int, problem: str) -> No
         NotStarted: it couldn't be started.
     """
     if problem:
-        raise NotStarted(NOT_RUNNABLE, problem)
+        raise NotStarted(NOT_RUNNABLE, SpawnError(problem, ""))
     os.setpgid(0, 0)
     for number in _SIGNALS:  # resets handlers of Python and of the server's parent
         with suppress(OSError, ValueError):
@@ -91,9 +93,8 @@ def _become(start: StartRecord, files: StartFiles, log: int, problem: str) -> No
     try:
         os.chdir(start.directory)
     except (OSError, ValueError) as failure:
-        problem = _problem(failure)
-        sentence = spawn_errors.bad_directory(problem)
-        raise NotStarted(NOT_RUNNABLE, sentence, f"the directory {start.directory}: {problem}") from None
+        error = spawn_errors.bad_directory(start.directory, _problem(failure))
+        raise NotStarted(NOT_RUNNABLE, error) from None
     program = _found(command, environment.get("PATH", os.defpath))
     os.umask(start.umask)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -125,7 +126,7 @@ def _secrets(files: StartFiles) -> dict[str, str]:
     passed: dict[str, dict[str, str] | str] = json.loads(start_files.read(files.secrets))
     values = passed.get("values")
     if not isinstance(values, dict):
-        raise NotStarted(NOT_RUNNABLE, str(passed["refused"]))
+        raise NotStarted(NOT_RUNNABLE, SpawnError(str(passed["refused"]), ""))
     return values
 
 

@@ -4,6 +4,7 @@ Standard library only; runs in supervisors.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 _SHELL_WORDS = {"&&", "||", "|", ";", "&", ">", ">>", "<", "2>&1", "then", "do", "done", "fi"}
 _SHELL_COMMANDS = {
@@ -14,24 +15,38 @@ _SHELL_CHARACTERS = set(" \t\n|&;<>()$`*?~")
 _SHOWN_MAX = 200
 
 
-def not_found(command: Sequence[str]) -> str:
-    """Return the sentence for a program that doesn't exist."""
-    sentence = f"The program {_program(command)} was not found."
-    return f"{sentence} {_advice(command)}"
+class SpawnError(NamedTuple):
+    """A command that can't be started. `advice` is for its first start, `condition` for a later one."""
+
+    problem: str
+    advice: str
+    condition: str = "It can start once that is fixed."
 
 
-def not_runnable(command: Sequence[str], problem: str) -> str:
-    """Return the sentence for a program that exists and can't be executed."""
-    sentence = f"The program {_program(command)} can't be run: {problem}."
-    if looks_like_shell(command):
-        return f"{sentence} {_advice(command)}"
+def not_found(command: Sequence[str]) -> SpawnError:
+    """Return the sentences for a program that doesn't exist."""
+    program = _program(command)
+    problem = f"The program {program} was not found."
+    return SpawnError(problem, _advice(command), f"It can start once {program} exists.")
+
+
+def not_runnable(command: Sequence[str], problem: str) -> SpawnError:
+    """Return the sentences for a program that exists and can't be executed."""
+    program = _program(command)
     advice = "Make it executable with chmod +x, or write its interpreter first, such as python or bash."
-    return f"{sentence} {advice}"
+    if looks_like_shell(command):
+        advice = _advice(command)
+    problem = f"The program {program} can't be run: {problem}."
+    return SpawnError(problem, advice, f"It can start once {program} can be run.")
 
 
-def bad_directory(problem: str) -> str:
-    """Return the sentence for a working directory that can't be entered; its log names the directory."""
-    return f"Its directory can't be used: {problem}. Name one that exists with --directory."
+def bad_directory(directory: str, problem: str) -> SpawnError:
+    """Return the sentences for a working directory that can't be entered."""
+    shown = _shown(directory)
+    problem = f"Its directory {shown} can't be used: {problem}."
+    return SpawnError(
+        problem, "Name one that exists with --directory.", f"It can start once {shown} can be used."
+    )
 
 
 def looks_like_shell(command: Sequence[str]) -> bool:

@@ -123,10 +123,12 @@ class Supervisor:
         try:
             self._waiting.go(self._log)
         except NotStarted as failure:
-            self._problem = str(failure)
             # Its file system may not be mounted yet, or not answer, as after a reboot of the machine
-            self._lost = self._start.environment.get(RESTARTS, "0") != "0"
-            self._say(failure.logged)
+            self._lost = self._ran_before
+            error = failure.error
+            remedy = error.condition if self._lost else error.advice
+            self._problem = f"{error.problem} {remedy}".rstrip()
+            self._say(self._problem)
             self._status = failure.code << 8
             return
         self._leader = self._waiting.pid
@@ -139,6 +141,11 @@ class Supervisor:
         }
         with suppress(OSError):  # the file is for inspection only: the lock identifies the supervisor
             start_files.write(self._files.running, running, synced=False)
+
+    @property
+    def _ran_before(self) -> bool:
+        """Return True if an earlier start of the workload began its command."""
+        return self._start.environment.get(RESTARTS, "0") != "0"
 
     def watch(self) -> None:
         """Watch until nothing of the pod is left."""
@@ -193,6 +200,8 @@ class Supervisor:
         self._status = status
         if problem := leftovers.problem(self._own):
             self._problem = printable(problem, pod_records.SENTENCE_MAX)
+            # Its image may have been removed, or its registry not answer
+            self._lost = self._ran_before and status == leftovers.AGAIN << 8
         self._usage.read()
         if self._usage.ran_out:
             self._say(_out_of_memory(self._usage))
