@@ -1,6 +1,7 @@
 """A server starts on a full disk, knows the running jobs, and can stop the one that fills the disk."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -86,21 +87,14 @@ def test_a_server_without_reserve_names_the_full_file_system_and_starts_once_it_
     small_disk: Path,
 ) -> None:
     home = small_disk / "home"
+    fill(small_disk)
+    code = "import sys; from weir.cli.main import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "up", "--virtual-gpus", "1", "--port", "0"]
+    environment = {**os.environ, "WEIR_HOME": str(home)}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 1
+    named = rf"weir: Can't start: the file system at {small_disk}, which holds {home}, is full: free [0-9.]+[MK]i "
+    assert re.fullmatch(named + r"or more. Running jobs continue meanwhile.\n", ended.stderr), ended.stderr
+    (small_disk / "fill").unlink()
     with serving(home, gpus=1) as server:
-        server.end()
-        (home / FILE).unlink()
-        fill(small_disk)
-        code = "import sys; from weir.cli.main import main; sys.exit(main())"
-        command = [sys.executable, "-c", code, "up", "--virtual-gpus", "1", "--port", "0"]
-        environment = {**os.environ, "WEIR_HOME": str(home)}
-        ended = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=False, timeout=120
-        )
-        assert ended.returncode == 1
-        assert ended.stderr == (
-            f"weir: Can't start: the file system at {small_disk}, which holds {home}, is full: free 1Mi or "
-            "more. Running jobs continue meanwhile.\n"
-        )
-        (small_disk / "fill").unlink()
-        server.begin()
         assert server.submit("true", name="next")
