@@ -97,7 +97,7 @@ def test_one_module_talks_to_the_api_server() -> None:
             "route.py",
             "http_exchange.py",
             "oidc_routes.py",
-            "oidc_process.py",
+            "http_runner.py",
         ),
     }
     assert speak == {"http_connection.py", "web_socket.py", *serve}

@@ -12,7 +12,6 @@ Bodies are received on the event loop, which also renews the lease; all other wo
 import asyncio
 import base64
 import hmac
-import inspect
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -29,6 +28,7 @@ from weir.kubernetes.admission.claiming_pods import Claimant, ClaimedClasses, cl
 from weir.kubernetes.admission.connection_limit import HANDSHAKE_S, ConnectionLimit
 from weir.kubernetes.admission.fresh_quota_tree import FreshQuotaTree
 from weir.kubernetes.admission.gang_members import MemberCandidate, candidate
+from weir.kubernetes.admission.http_runner import http_runner
 from weir.kubernetes.admission.owner_index import OwnerIndex
 from weir.kubernetes.admission.review_worker import ReviewsBusy, ReviewWorker
 from weir.kubernetes.admission.reviews import (
@@ -45,8 +45,6 @@ CONNECTIONS = web.AppKey("connections", ConnectionLimit)
 BACKLOG = 128
 BYTES_MAX = 2 << 20
 """Bytes of a review: the largest object that etcd takes (1.5 MiB), and the fields around it."""
-HEADERS_MAX = 320
-"""Headers of a request: the API server sends one for each group of a person; providers name 200 at most."""
 LINGER_S = 1.0
 """After a refusal: the rest of a body is read and dropped for no longer."""
 MISTAKES_TOLD_MAX, MISTAKE_CHARACTERS_MAX = 20, 200
@@ -173,22 +171,9 @@ class Listener:
         await self.runner.cleanup()
 
 
-def header_limit() -> dict[str, Any]:
-    """Return the option of a server for the number of headers; older versions of aiohttp have no limit."""
-    takes_it = "max_headers" in inspect.signature(web.RequestHandler).parameters
-    return {"max_headers": HEADERS_MAX} if takes_it else {}
-
-
 async def serve(app: web.Application, tls: ssl.SSLContext, host: str | None, port: int) -> Listener:
     """Listen. `cleanup` of the returned runner ends it."""
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        handle_signals=False,
-        shutdown_timeout=5.0,
-        lingering_time=LINGER_S,
-        **header_limit(),
-    )
+    runner = http_runner(app, shutdown_s=5.0, handle_signals=False, lingering_time=LINGER_S)
     await runner.setup()
     assert runner.server is not None
     listening = await asyncio.get_running_loop().create_server(

@@ -21,7 +21,8 @@ from weir.api.decision import DecisionAnswer
 from weir.api.workload_list import ActivityRow, IdleRulesRow
 from weir.control.activity import ActivityReading
 from weir.kubernetes.admission.certificates import first
-from weir.kubernetes.admission.webhook_server import HEADERS_MAX, header_limit, tls_context
+from weir.kubernetes.admission.http_runner import HEADERS_MAX, header_limit
+from weir.kubernetes.admission.webhook_server import tls_context
 from weir.kubernetes.api.changes import ObjectSet
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiUnreachable

@@ -6,7 +6,6 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from aiohttp import web
 from structlog import get_logger
 
 from weir.cli.cluster.dashboard.api_address import ApiAddress
@@ -16,7 +15,7 @@ from weir.cli.cluster.dashboard.signed_in_people import SignedInPeople
 from weir.dashboard.oidc.settings import OidcSettings
 from weir.dashboard.tls_listener import ListenSettings, TlsListener
 from weir.kubernetes.admission.connection_limit import ConnectionLimit
-from weir.kubernetes.admission.webhook_server import header_limit
+from weir.kubernetes.admission.http_runner import http_runner
 
 BACKLOG = 128
 SHUTDOWN_S = 2.0
@@ -68,9 +67,7 @@ async def _serve(options: ServerOptions, address: ApiAddress, listener: TlsListe
     app.middlewares.insert(0, limit.middleware)
     OidcRoutes(people, server, options.listen.proxies).add(app)
     server.add_rest(app)
-    runner = web.AppRunner(
-        app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_S, **header_limit()
-    )
+    runner = http_runner(app, shutdown_s=SHUTDOWN_S, handle_signals=False)
     await runner.setup()
     made = limit.wrap(runner.server)  # type: ignore[arg-type]  # it is there after setup
     tasks = [asyncio.create_task(coroutine) for coroutine in (address.follow(), people.tidy())]

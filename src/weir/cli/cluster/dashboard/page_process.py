@@ -16,6 +16,7 @@ from weir.cli.cluster.errors import refused
 from weir.cli.cluster.transport import kubeconfig_of
 from weir.client.errors import Unreachable
 from weir.dashboard.page_bundle import NOT_BUILT, index_file
+from weir.kubernetes.admission.http_runner import http_runner
 from weir.kubernetes.api.client import ApiClient
 
 HOST = "127.0.0.1"
@@ -70,7 +71,7 @@ async def _serve(
         server = PageServer(visitor, api.server)
         app = server.application()
         server.add_rest(app)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
+        runner = http_runner(app, shutdown_s=SHUTDOWN_S)
         await runner.setup()
         try:
             await web.SockSite(runner, listener).start()
