@@ -216,6 +216,9 @@ def test_a_copied_mark_says_nothing(site: Site) -> None:
     site.lose_pods()
     assert not suspensions([*site.step(), *site.step(60.0)])
     assert site.why().startswith("It is suspended: spec.runPolicy.suspend of MPIJob mpi is true")
+    change = '{"spec": {"runPolicy": {"suspend": false}}}'
+    command = f"kubectl patch -n team mpijob.kubeflow.org mpi --type merge --patch '{change}'"
+    assert f"Once `{command}` resumes it, it enters the queue of team." in site.why()
 
 
 def test_an_order_for_work_that_needs_it_no_more_isnt_sent(site: Site) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -86,12 +87,22 @@ class Lookup:
         if candidates:
             names = ", ".join(candidate.key for candidate in candidates[:_LISTED_MAX])
             raise refused(409, f"There are several workloads {name}: write one of {names}.")
-        for place in [namespace] if namespace else await self._own_namespaces():
+        places = [namespace] if namespace else await self._own_namespaces()
+        for place in places:
             queued = await self._just_queued(place, bare)
             if queued is not None:
                 return queued
+        await self._refuse_stopped(places, name, bare)
         text = f"There is no workload {name}; {_LIST_ALL}."
         raise refused(404, f"{text} {page.get('note') or ''}".rstrip())
+
+    async def _refuse_stopped(self, places: Iterable[str], name: str, bare: str) -> None:
+        """Refuse a name of an owner that is suspended or scaled to 0, with the command that resumes it."""
+        from weir.cli.cluster.stopped_owners import stopped_owner
+
+        for place in places if is_name(bare) else ():
+            if sentence := await stopped_owner(self._api, place, bare):
+                raise refused(404, f"There is no workload {name}. {sentence}")
 
     async def owner(self, workload: LookupResult) -> "OwnerFields":
         """Return the object that makes a workload's pods."""

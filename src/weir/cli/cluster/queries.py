@@ -106,8 +106,15 @@ class ClusterQueries:
         workload = await self.lookup.workload(name)
         owner, namespace = await self.lookup.owner(workload), workload.namespace
         if not owner.is_job:
-            verb = {"stop": "delete", "suspend": "edit", "resume": "edit"}[action]
-            command = f"kubectl {verb} -n {namespace} {owner.kind.lower()} {owner.name}"
+            from weir.cli.cluster.stopped_owners import suspension
+            from weir.kubernetes.translate.owner_commands import kubectl
+
+            named = (namespace, owner.api_version, owner.kind, owner.name)
+            command = (
+                kubectl("delete", *named)
+                if action == "stop"
+                else suspension(owner, namespace, suspend=action == "suspend")
+            )
             raise not_here(f"{workload.key} is made by a {owner.kind}, which does this itself: {command}")
         path = path_of(JOBS, "jobs", namespace, owner.name)
         if action == "stop":

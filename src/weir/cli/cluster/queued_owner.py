@@ -106,7 +106,7 @@ async def _suspension(api: ApiClient, workload: LookupResult, project: str) -> s
     writer, resumer = _writer_of_suspend(manifest), resumed_by({**manifest, "kind": "Job"})
     by = f", as {writer} wrote it" if writer else ""
     queue = f"the queue of {project}" if project else "a queue"
-    then = f"{resumer}, and then" if resumer else "once it is resumed,"
+    then = f"{resumer or f'`weir resume {workload.key}` resumes it'}, and then"
     return f"suspended: spec.suspend of Job {job} is true{by}, so it has no pods; {then} it enters {queue}"
 
 

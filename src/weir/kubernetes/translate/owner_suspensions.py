@@ -6,6 +6,7 @@ from typing import Any
 
 from weir.kubernetes.translate.annotations import OWNER_MARK, PREFIX
 from weir.kubernetes.translate.kind_table import KindRule
+from weir.kubernetes.translate.owner_commands import resume_command
 
 RESTARTS = f"{PREFIX}{OWNER_MARK}"
 """Annotation of an owner that Weir has suspended to stop its pods, and resumes once they are gone.
@@ -36,6 +37,7 @@ class StatedSuspension:
 
     field: str  # field and its object: spec.suspend of Job train; empty: no single field
     resumer: str  # clause: the program that resumes the object; empty if people do
+    command: str = ""  # command that resumes the object; empty if there is none
 
 
 def stated_suspension(rule: KindRule, owner: Mapping[str, Any]) -> StatedSuspension | None:
@@ -45,7 +47,8 @@ def stated_suspension(rule: KindRule, owner: Mapping[str, Any]) -> StatedSuspens
         return None
     is_field = not (condition.type or condition.words)
     name = f"{owner.get('kind', '')} {owner.get('metadata', {}).get('name', '')}"
-    return StatedSuspension(f"{'.'.join(condition.steps)} of {name}" if is_field else "", resumed_by(owner))
+    field = f"{'.'.join(condition.steps)} of {name}" if is_field else ""
+    return StatedSuspension(field, resumed_by(owner), resume_command(rule, owner))
 
 
 def suspension_of(rule: KindRule) -> OwnerSuspension | None:

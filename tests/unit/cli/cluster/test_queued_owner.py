@@ -40,8 +40,8 @@ def test_a_job_that_was_created_suspended_says_so_with_its_project_and_size(
     assert (found["status"], found["reason"]["why"], found["suggestions"]) == ("pending", "suspended", [])
     sentence = found["reason"]["sentence"]
     assert sentence == (
-        "suspended: spec.suspend of Job train is true, as kubectl-create wrote it, so it has no pods; once it "
-        "is resumed, it enters the queue of v"
+        "suspended: spec.suspend of Job train is true, as kubectl-create wrote it, so it has no pods; "
+        "`weir resume vision/job-train` resumes it, and then it enters the queue of v"
     )
     row = answer(capsys, "describe", "vision/train")
     assert [row[key] for key in ("project", "devices", "pods")] == ["v", 8.0, 2]

@@ -104,4 +104,5 @@ def test_an_unknown_workload_is_looked_for_by_name(
     assert outside(cluster) == {
         "/apis/batch/v1/namespaces/vision/jobs/lost",
         "/api/v1/namespaces/vision/pods/lost",
+        "/apis",
     }

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from weir.api.answers import Suggestion
 from weir.kubernetes.crd.objects import OwnerFields
+from weir.kubernetes.translate.owner_commands import kubectl
 
 _FIXED_TEMPLATES = ("Job", "Pod")
 """Kinds whose pods can't be changed once they are made."""
-_BUILTIN = ("v1", "apps/v1", "batch/v1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,7 @@ class Owner:
     owner: OwnerFields
     pod_annotations: Collection[str] = ()
     resumer: str = ""  # clause: the program that resumes it; empty if people do
+    resume: str = ""  # command that resumes it, for kinds other than Jobs; empty if there is none
 
     @property
     def is_fixed(self) -> bool:
@@ -29,10 +30,8 @@ class Owner:
 
     def kubectl(self, verb: str, *words: str) -> str:
         """Return a kubectl command about the object."""
-        group = self.owner.api_version.partition("/")[0]
-        kind = self.owner.kind.lower()
-        full = kind if self.owner.api_version in _BUILTIN else f"{kind}.{group}"
-        return shlex.join(["kubectl", verb, "-n", self.namespace, full, self.owner.name, *words])
+        owner = self.owner
+        return kubectl(verb, self.namespace, owner.api_version, owner.kind, owner.name, *words)
 
     def annotate(self, name: str, value: str) -> str:
         """Return how to set an annotation."""
@@ -70,6 +69,8 @@ def _how(
             action = owner.resumer
         case {"suspended": False} if owner.owner.kind == "Job":
             action = f"weir resume {name}"
+        case {"suspended": False}:
+            action = owner.resume
         case {"pods": int(pods)}:
             action = owner.annotate("min-pods", str(pods))
         case {"gpus": int(gpus)}:

@@ -345,8 +345,8 @@ def _surroundings(state: ClusterState, workload: WorkloadIndexEntry) -> tuple[Ma
         if head is not None and getattr(head.annotations, field) is not None
     }
     held = None if head is None else head.derived.stated_suspension
-    resumer = "" if held is None else held.resumer
-    return classes, Owner(workload.namespace, workload.object.spec.owner, stated, resumer)
+    resumer, resume = ("", "") if held is None else (held.resumer, held.command)
+    return classes, Owner(workload.namespace, workload.object.spec.owner, stated, resumer, resume)
 
 
 def _suggested(

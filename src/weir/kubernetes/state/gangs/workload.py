@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Container, Mapping, Sequence
 
 from weir.kubernetes.state.gangs.gang import Gang, PodGroupSlots, TrackedPod
+from weir.kubernetes.state.gangs.owner_state import maker_of
 from weir.kubernetes.state.gangs.services import minimum_of_service, preemptible_by_replicas
 from weir.kubernetes.state.owners.pod_info import PodInfo
 from weir.kubernetes.translate.kinds import GangMinimum
@@ -213,7 +214,7 @@ def closed_gate(gang: Gang, absent: Collection[PodKey] = ()) -> str | None:
 
 
 def _suspension(gang: Gang) -> str:
-    """Return why a suspended workload has no pods, and the program that resumes it."""
+    """Return why a suspended workload has no pods, and the program or the command that resumes it."""
     assert gang.head is not None
     if gang.idle.suspended_for:
         return f"It is suspended: {gang.idle.suspended_for}."
@@ -221,7 +222,11 @@ def _suspension(gang: Gang) -> str:
     if stated is None or not stated.field:
         return "It is suspended."
     so = "" if gang.count else ", so it has no pods"
-    then = f"{as_sentence(stated.resumer)} Then" if stated.resumer else "Once it is resumed,"
+    then = "Once it is resumed,"
+    if stated.resumer:
+        then = f"{as_sentence(stated.resumer)} Then"
+    elif stated.command and maker_of(gang).kind != "Job":
+        then = f"Once `{stated.command}` resumes it,"
     return f"It is suspended: {stated.field} is true{so}. {then} it enters the queue of {gang.project}."
 
 

@@ -61,3 +61,9 @@ def test_a_workload_that_another_program_resumes_has_no_command() -> None:
     owner = Owner("team", OwnerFields("u1", "batch/v1", "Job", "train"), (), "Kueue resumes it")
     found = advised(Suggestion(sentence="", change={"suspended": False}), "t/job-train", owner, "", CLASSES)
     assert found.how == "Kueue resumes it"
+
+
+def test_a_suspended_owner_of_another_kind_is_resumed_by_its_own_field() -> None:
+    owner = Owner("team", OwnerFields("u1", "ray.io/v1", "RayJob", "train"), (), "", "kubectl patch a rayjob")
+    found = advised(Suggestion(sentence="", change={"suspended": False}), "t/r", owner, "", CLASSES)
+    assert found.how == "kubectl patch a rayjob"
