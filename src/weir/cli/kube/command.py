@@ -27,9 +27,14 @@ DASHBOARD_SERVER_HELP = """Serve the dashboard in a cluster to people who sign i
 The Deployment weir-dashboard runs it. It has no rights of its own: the API server is asked with each person's
 token of the identity provider.
 """
+UNINSTALL_HELP = """Remove Weir from a cluster, with all that any of its versions and options has installed.
+
+Kept are its kinds with their objects, and its namespace. The last lines name everything that stays.
+"""
 app = App(name="kube", help="Install Weir in a Kubernetes cluster.")
 app.command("weir.cli.kube.node:node", name="node", help=NODE_HELP)
 app.command("weir.cli.kube.dashboard:dashboard_server", name="dashboard-server", help=DASHBOARD_SERVER_HELP)
+app.command("weir.cli.kube.uninstall:uninstall", name="uninstall", help=UNINSTALL_HELP)
 MonitoringOption = Annotated[
     Switch, Parameter(help="Add a ServiceMonitor and a PrometheusRule, which need the Prometheus operator.")
 ]
