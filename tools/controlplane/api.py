@@ -133,6 +133,10 @@ class Api:
         """Return an answer that isn't JSON."""
         return self._ask("GET", path, None, {}).decode()
 
+    def send(self, path: str, text: str) -> None:
+        """Create an object from its JSON, of which nothing is decoded here."""
+        self._ask("POST", path, text.encode(), {"Content-Type": "application/json"})
+
     def ask(
         self,
         verb: str,

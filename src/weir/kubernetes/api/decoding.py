@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
+from weir.kubernetes.api.deep_objects import CUT, LEVELS_MAX, TOO_DEEP, cut
 from weir.kubernetes.api.errors import ApiError, ApiStatus, InvalidResponse, refusal_of
 from weir.kubernetes.api.objects import ApiObject, ApiStruct, Metadata
 
@@ -58,12 +59,15 @@ class BookmarkObject(ApiStruct):
 
 
 class WatchEvent(Struct, gc=False):
-    """A change as a watch sends it, its object still to be decoded."""
+    """A change as a watch sends it, its object still to be decoded. `is_cut`: it was nested too deeply."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
     object: Raw
+    is_cut: bool = False
 
 
+_LEVELS_OF_LIST, _LEVELS_OF_EVENT = 2, 1
+"""Levels of the answer above its objects."""
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
@@ -83,6 +87,8 @@ def read(body: bytes | Raw, object_type: type[T]) -> T:
         raise InvalidResponse(
             f"An answer that isn't a {getattr(object_type, '__name__', object_type)}: {error}"
         ) from None
+    except RecursionError:
+        raise InvalidResponse(f"An answer that can't be read: {TOO_DEEP}") from None
     return decoded
 
 
@@ -90,14 +96,20 @@ def read_list(body: bytes, object_type: type[T]) -> tuple[Sequence[T | Undecoded
     """Return the objects of a page of a list, decoded one by one if the page can't be read as a whole."""
     try:
         listed: ListResponse[T] = _decoder(ListResponse[object_type]).decode(body)  # type: ignore[valid-type]
-    except (msgspec.DecodeError, RecursionError):
+    except msgspec.DecodeError:
         rough = read(body, ListResponse[Raw])
         return [read_object(raw, object_type) for raw in rough.items], rough.metadata
+    except RecursionError:
+        rough = read(cut(body, _LEVELS_OF_LIST + LEVELS_MAX), ListResponse[Raw])
+        items = [read_object(raw, object_type, is_cut=CUT in bytes(raw)) for raw in rough.items]
+        return items, rough.metadata
     return listed.items, listed.metadata
 
 
-def read_object(raw: Raw, object_type: type[T]) -> T | UndecodedObject:
-    """Return an object, or the remains of one that can't be decoded."""
+def read_object(raw: Raw, object_type: type[T], *, is_cut: bool = False) -> T | UndecodedObject:
+    """Return an object, or the remains of one that can't be decoded, such as one that is cut off."""
+    if is_cut:
+        return _unread(raw, TOO_DEEP)
     try:
         decoded: T = _decoder(object_type).decode(raw)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -123,6 +135,15 @@ def _unread(raw: Raw, sentence: str) -> UndecodedObject:
     return UndecodedObject(ApiObject(Metadata(name, uid, namespace, version)), sentence, body)
 
 
+def _event(line: bytes) -> WatchEvent:
+    try:
+        event: WatchEvent = _decoder(WatchEvent).decode(line)
+    except RecursionError:
+        event = _decoder(WatchEvent).decode(cut(line, _LEVELS_OF_EVENT + LEVELS_MAX))
+        event.is_cut = True
+    return event
+
+
 def events_of(lines: list[bytes]) -> Iterator[list[WatchEvent]]:
     """Yield the events of whole lines; an error event is raised after the events before it."""
     events: list[WatchEvent] = []
@@ -131,7 +152,7 @@ def events_of(lines: list[bytes]) -> Iterator[list[WatchEvent]]:
         if not line:
             continue
         try:
-            event: WatchEvent = _decoder(WatchEvent).decode(line)
+            event = _event(line)
         except msgspec.DecodeError as error:
             wrong = InvalidResponse(f"An unreadable event: {error}")
             break

@@ -264,7 +264,7 @@ class Reflector(Generic[T]):
             if uid:
                 changes.append(ObjectRemoved(key, uid))
             return version
-        item = read_object(event.object, self._of)
+        item = read_object(event.object, self._of, is_cut=event.is_cut)
         key, uid, version = _identity(item)
         changes += self._differences(key, uid, version, item)
         self._known[key] = uid, version

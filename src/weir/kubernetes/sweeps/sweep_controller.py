@@ -17,7 +17,7 @@ from typing import Any
 from structlog import get_logger
 
 from weir.control.fair_queue import Turns
-from weir.kubernetes.api.changes import Change, ObjectRemoved, ObjectSet, only_in
+from weir.kubernetes.api.changes import Change, ObjectSet, ObjectUnreadable, only_in
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.errors import ApiError, Conflict
 from weir.kubernetes.api.leader_election import Leadership
@@ -131,7 +131,9 @@ class ClusterSweepController:
             if isinstance(change, ObjectSet):
                 self._sweeps.add(change.key)
                 self._touch(change.key)
-            elif isinstance(change, ObjectRemoved):
+            elif isinstance(change, ObjectUnreadable):
+                _LOG.warning("sweep_unreadable", sweep=change.key, why=change.sentence)
+            else:
                 self._sweeps.discard(change.key)
                 self._costs.tell(change.key, {})
                 self._due_s.pop(change.key, None)

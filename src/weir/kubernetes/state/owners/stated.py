@@ -40,7 +40,7 @@ def read_stated(text: str) -> StatedOwner | None:
         return None
     try:
         return msgspec.json.decode(text, type=StatedOwner)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return None
 
 
