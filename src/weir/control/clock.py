@@ -33,9 +33,10 @@ def _nothing(jump_s: float) -> None:
 class Clock:
     """A timeline. Calling it returns the time now; all methods are safe from any thread.
 
-    `until_s` is the last known time before this boot; None if the timeline began in this boot.
-    `left_out_s` is the time that the machine was off and that the timeline left out. A part of it,
-    `doubtful_s`, is from the last time off: a wall clock that was ahead at the boot may be set back.
+    `until_s` is the last known time before this boot; None if the timeline began in this boot. `left_out_s`
+    is the time, while the machine was off, that the timeline leaves out. `doubtful_s` is the part of
+    `left_out_s` from the last boot. It is uncertain, since a wall clock that was ahead at the boot may still
+    be set back.
     """
 
     left_out_s = 0.0

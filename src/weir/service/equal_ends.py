@@ -39,7 +39,7 @@ def _kind(cluster: Cluster, job: Job, *, by_name: bool) -> tuple[object, ...]:
 
 
 def _devices(cluster: Cluster, pod: Pod) -> tuple[int, ...]:
-    """Return the devices of a pod where others of the node wouldn't do as well."""
+    """Return the devices of a pod that differ from others of its node; none if any will do."""
     node = cluster.nodes[pod.node]
     is_any = pod.shape.whole and node is not None and not node.links and not node.outages
     return () if is_any else pod.devices

@@ -76,7 +76,7 @@ def _with_queues(state: DecisionState, queues: Sequence[Queue]) -> Cluster:
 
 
 def _differ_in_amounts(state: DecisionState, before: Mapping[str, Queue], queue: Queue) -> bool:
-    """Return True if a queue differs from before in amounts of known resources at most."""
+    """Return True if nothing changes in a queue except the amounts of known resources."""
     old = before.get(queue.name)
     return (
         old is not None

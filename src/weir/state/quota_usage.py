@@ -8,7 +8,7 @@ from weir.state.shapes import RowIndex
 from weir.state.versions import versions_of
 
 Amounts = tuple[tuple[int, int], ...]
-"""(row, amount) pairs: the charge of one pod in the ledger."""
+"""Pairs of a row and an amount: the charge of one pod to its queues."""
 
 
 class QuotaUsage:

@@ -16,7 +16,7 @@ from cyclopts import (
 from weir.cli.commands import OTHER_OPTIONS
 
 _OF_LETTER = re.compile(r" -\S is not a recognized option\.")
-"""A second sentence of the parser about the first letter of an option."""
+"""Second sentence of a cyclopts error, about the first letter of an unknown option; it is removed."""
 
 
 def usage_error(error: CycloptsError, command: str) -> str:

@@ -100,9 +100,9 @@ def shown(host: Host, name: str) -> str:
 
 
 def _started_s(host: Host) -> float | None:
-    """Return the wall-clock time at which the node process was started, by the clock of now.
+    """Return the wall-clock time at which the node process was started; None if it doesn't run.
 
-    The answer is None if it doesn't run.
+    It is computed from the monotonic time of the start, so a clock that was set since doesn't shift it.
     """
     monotonic_us = shown(host, "ExecMainStartTimestampMonotonic")
     if not monotonic_us.isdigit() or monotonic_us == "0":

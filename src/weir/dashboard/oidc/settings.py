@@ -64,7 +64,7 @@ class OidcSettings:
 
 
 def checked_issuer(issuer: str) -> str:
-    """Return a checked URL of a provider whose tokens can be trusted.
+    """Return the URL of an identity provider if it is safe: https, or http to this machine.
 
     Raises:
         ValueError: it can't be one.

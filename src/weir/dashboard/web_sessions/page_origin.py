@@ -27,10 +27,11 @@ class BrowserRequest:
 
 
 def page_refusal(request: BrowserRequest, scheme: str) -> str | None:
-    """Return why a request is refused that is of another page than the session's own; None if it is accepted.
+    """Return why the origin of a request is refused; None if the request comes from the session's own page.
 
-    The address may be opened from elsewhere. A page of another origin, which any user of this machine can
-    serve on a port of it, may neither read nor change anything. `scheme`: of the session's address.
+    A link on another page may open the session. Otherwise a page of another origin may neither read nor
+    change anything: any user of this machine can serve such a page on one of its ports. `scheme` is the
+    scheme of the session's address.
     """
     try:
         parts = urlsplit(request.origin)

@@ -70,7 +70,10 @@ class ReservedNodes:
         self._known = [reservation for reservation in self._known if reservation.job is not candidate.job]
 
     def _applying(self, candidate: Candidate) -> list[Reservation]:
-        """Return the reservations of others that bind it: none if it is preemptible or ends in time."""
+        """Return the reservations of others that block a workload.
+
+        There are none if it is over quota or ends before they begin.
+        """
         job = candidate.job
         if job.preemptible and not self._checks.in_quota(candidate):
             return []

@@ -50,7 +50,7 @@ class MoveBounds:
         self.forget(allocator.capacity)
 
     def forget(self, capacity: Capacity) -> None:
-        """Forget the possible moves and their prices after a plan that leaves this capacity."""
+        """Forget all possible moves and prices. `capacity` is the capacity after the last plan."""
         self._capacity = capacity
         self._suffice: dict[ConsolidationKey, bool] = {}
         self._found: dict[tuple[float, bool], tuple[Ints, Floats]] = {}

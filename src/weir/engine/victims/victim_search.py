@@ -180,9 +180,9 @@ def _overtakes(rules: PreemptionRules, victims: ChosenVictims) -> bool:
 def first_under_limit(
     candidates: VictimCandidates, over: QuotaRefusal
 ) -> list[tuple[Victim, EvictionRule]] | None:
-    """Return the first victim that frees the amount a limit is short of; None without one.
+    """Return the cheapest victim that releases the resource of an exceeded limit; None if there is none.
 
-    With it goes the rest of its workload, if the workload can't run without it.
+    If the workload of the victim can't run without it, all pods of that workload are returned.
     """
     best: tuple[Tier, Victim, EvictionRule] | None = None
     for job in candidates.jobs:

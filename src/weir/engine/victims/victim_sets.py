@@ -33,7 +33,8 @@ PRICE_DIGITS = 6
 class Victim:
     """Pods that are stopped or moved at once: one elastic pod, or the rest of a workload.
 
-    `on_node` are its pods on the node. A whole workload goes after its elastic pods, wherever they are.
+    `on_node` are its pods on the node. A whole workload is stopped only after its elastic pods on all nodes.
+    A victim that only `moves` must get a new place in the same plan.
 
     A unit that only `moves` must get a new place in the same plan.
     """

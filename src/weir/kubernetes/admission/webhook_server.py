@@ -133,7 +133,7 @@ def application(served: WebhookServices, *, client_authorities: bool = False) ->
 def tls_context(client_authorities: Path | None = None) -> ssl.SSLContext:
     """Return the TLS settings of the port, without a certificate yet.
 
-    The path decides about client certificates.
+    A client certificate is optional here: the handler of each path decides if it requires one.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

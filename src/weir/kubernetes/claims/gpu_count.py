@@ -92,7 +92,7 @@ class GpuCounter:
         return ClaimedGpus(devices, WHOLE_MILLI, min(WHOLE_MILLI, math.ceil(total / devices)))
 
     def _milli(self, devices: ExactDevices, pools: Sequence[Sequence[DevicePool]]) -> tuple[int, Fraction]:
-        """Return the number of devices of a request and the thousandths of a GPU of the largest."""
+        """Return the number of devices of a request, and its largest device in thousandths of a GPU."""
         weight = self._weights.get(devices.device_class.metadata.name)
         if weight is None or devices.admin:
             return 0, Fraction()

@@ -119,7 +119,7 @@ class SliceIndex:
         return None if any(judged) else touched
 
     def _judge(self, pool: PoolKey) -> bool:
-        """Check if a pool with counters is unusable; return True if that changed.
+        """Check if a pool of devices with counters is unusable; return True if the answer changed.
 
         A request for all devices waits for such a pool on every node, as with Kubernetes' own scheduler.
         """

@@ -40,7 +40,7 @@ class DeviceResources:
         return dict(self.weights).get(name, WHOLE_MILLI)
 
     def names(self, resource: str) -> bool:
-        """Return True if a resource is one of devices."""
+        """Return True if a name is that of a resource of devices."""
         return any(_is_named(resource, pattern) for pattern in self.resources)
 
     def has_gpus(self, resource: str) -> bool:

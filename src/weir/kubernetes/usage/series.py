@@ -9,7 +9,7 @@ class PrometheusFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Labels and samples of a metric: times of the server's clock, and finite values."""
+    """Time series of a metric: its labels, and samples (time by the server's clock, finite value)."""
 
     labels: dict[str, str]
     samples: list[tuple[float, float]]

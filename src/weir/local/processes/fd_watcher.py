@@ -33,7 +33,7 @@ class FdWatcher:
         self._thread.start()
 
     def add(self, fd: int, call: Callable[[], None]) -> None:
-        """Call this whenever the descriptor is readable."""
+        """Call a function whenever the descriptor is readable."""
         with self._lock:
             self._calls[fd] = call
         self._epoll.register(fd, select.EPOLLIN)

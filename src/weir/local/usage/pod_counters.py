@@ -86,7 +86,7 @@ def _process_disk(pids: Iterable[int]) -> int | None:
 
 
 def _process_bytes(text: str) -> int | None:
-    """Return the larger one of the bytes of calls and the bytes of disks or servers.
+    """Return the bytes that system calls moved, or those that block devices moved, whichever are more.
 
     The answer is None if the text is empty.
     """

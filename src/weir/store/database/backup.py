@@ -111,7 +111,7 @@ def _restore(home: Path, target: Path, file: Path) -> tuple[BackupContents, Path
 
 
 def _mark(home: Path) -> PoolIdentity | None:
-    """Return the identity of a home; one that can't be read is none, since it is written again."""
+    """Return the identity of a home; None if it can't be read, since a restore writes it again."""
     try:
         return mark_of_home(home)
     except StoreFailed:

@@ -127,7 +127,8 @@ def mark_of_database(connection: Connection) -> PoolIdentity | None:
 def open_pool(connection: Connection, home: Path, *, begin_again: bool) -> PoolIdentity:
     """Check that home and database belong together, and count this opening in both.
 
-    `begin_again`: make one pool of them where they don't; numbers then begin above the highest directory.
+    With `begin_again`, a home and a database that don't belong together become one new pool. Its numbers of
+    workloads begin above the highest directory of the home.
 
     Raises:
         StoreFailed: they don't belong together; the sentence names the way out.

@@ -52,7 +52,7 @@ class ClusterRows:
         return len(self._workloads) + len(self._first)
 
     def begin(self) -> None:
-        """Put the first list into the table: it ends with the workloads that ended last."""
+        """Move the rows of the first list into the table, those that ended last at the end."""
         self._has_begun = True
         for key, row in sorted(self._first.items(), key=lambda item: item[1].ended_s or item[1].submitted_s):
             self._show(key, row)

@@ -23,7 +23,7 @@ from weir.kubernetes.claims.cel.values import (
 )
 
 _STRICT = ("kubernetes.", "net.")
-"""Types of Kubernetes: whether a value equals one of another type has no answer, but it differs from it."""
+"""Prefixes of the types of Kubernetes: `==` with a value of another type is an error, and `!=` is true."""
 _ORDERS: dict[str, Callable[[int], bool]] = {
     "<": lambda order: order < 0,
     "<=": lambda order: order <= 0,

@@ -93,7 +93,7 @@ def read_rules() -> list[dict[str, Any]]:
 
 
 def api_service(namespace: str, service: str) -> dict[str, Any]:
-    """Return the object that has the API server forward requests; Weir adds its authority to it."""
+    """Return the APIService by which the API server forwards requests to Weir, without Weir's CA."""
     return {
         "apiVersion": "apiregistration.k8s.io/v1",
         "kind": "APIService",

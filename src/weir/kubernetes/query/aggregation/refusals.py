@@ -47,7 +47,7 @@ def not_forwarded() -> QueryRefused:
 
 
 def too_many() -> QueryRefused:
-    """Return the refusal of a request beyond those that may be under way."""
+    """Return the refusal of a request while the limit of concurrent requests is reached."""
     return QueryRefused(429, "Weir answers too many requests now: try again in a second.")
 
 

@@ -37,7 +37,7 @@ class WorkloadIndexEntry:
 
     @classmethod
     def of(cls, workload_object: WorkloadObject) -> Self:
-        """Return the entry of an object that has its metadata."""
+        """Return the index entry of a Workload object."""
         meta, nodes = workload_object.metadata, tuple(workload_object.status.nodes)
         return cls(meta.namespace, meta.name, meta.uid, meta.creation_timestamp, nodes, workload_object)
 

@@ -173,7 +173,7 @@ class ClaimSets:
     def _tainted(
         self, sets: Iterable[ClaimSet], copies: Mapping[str, int], node: Node, pools: Sequence[DevicePool]
     ) -> dict[str, int]:
-        """Return the free devices that only taints keep from the sets of which no copy fits."""
+        """Return by claim set without a fitting copy the number of free devices that only taints refuse."""
         usage = self._inventory.usage(pools)
         devices = [
             device

@@ -92,7 +92,7 @@ class TrackedPod:
 
     @property
     def holds(self) -> bool:
-        """True if it has a node."""
+        """True if the pod has a node: it is bound, or its binding is assumed."""
         return self.bound or self.assumed
 
     @property

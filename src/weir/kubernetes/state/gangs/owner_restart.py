@@ -34,7 +34,7 @@ class OwnerRestart:
         self.is_ordered = True
 
     def end(self) -> None:
-        """End a restart: the pods are gone, or it isn't carried out."""
+        """End a restart, because its pods are deleted or because it isn't carried out."""
         self.is_ordered = self.is_shown = self.is_undone = self.is_certain = False
         self.until_s = None
 

@@ -75,7 +75,7 @@ class SchedulingGroups:
     """Relates pods to the pod groups that they name."""
 
     def __init__(self, stale: set[str]) -> None:
-        """Create the index. `stale`: set to which it adds the keys of pods to read again."""
+        """Create an empty index. It adds the keys of pods that must be read again to the set `stale`."""
         self._stale = stale
         self.named: Counter[str] = Counter()  # number of pods by the kind of their group
         self._policies: dict[_Object, Mapping[str, GroupPolicy]] = {}  # policies by object and group name
@@ -294,7 +294,7 @@ def _named_alone(named: GroupReference, deleted: GroupPolicy | None = None) -> G
 
 
 def _member_of(info: PodInfo, policy: GroupPolicy, named: GroupReference, maker: GangKey | None) -> PodInfo:
-    """Return the reading of a pod with its group in place of the gang that its owners tell of."""
+    """Return the facts of a pod with its scheduling group in place of the gang that its owners imply."""
     derived, annotations = info.derived, info.annotations
     least = policy.min_count or 1
     key = GangKey(info.gang.namespace, policy.api_version, policy.kind, policy.name, policy.uid, named.gang)

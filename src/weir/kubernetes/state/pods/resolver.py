@@ -230,7 +230,10 @@ class PodResolver:
         return self.others.body(key, reference.uid)
 
     def see_namespace(self, name: str, namespace: Namespace | None) -> None:
-        """Process a changed namespace, by whose labels selectors choose; None: it was deleted."""
+        """Process a changed or deleted (None) namespace.
+
+        Selectors of pods may choose namespaces by their labels.
+        """
         self._again(self.marks.namespace(name, None if namespace is None else namespace.metadata.labels))
 
     def see_claim(self, key: str, claim: PersistentVolumeClaim | None) -> None:

@@ -225,9 +225,9 @@ class QuotaObjects:
         return (*self.tree.queues, *left)
 
     def project_left(self, name: str) -> str | None:
-        """Return this project for work started for it. It may be gone, but no other may have its name.
+        """Return the project of work that was started for it; None if another kind of queue now has its name.
 
-        The answer is None if another queue has the name.
+        The project itself may be deleted.
         """
         taken = any(queue.name == name and not queue.is_project for queue in self.tree.queues)
         return name if name and not taken else None

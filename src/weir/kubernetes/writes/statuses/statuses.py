@@ -55,7 +55,7 @@ FEW = 32
 BUSY_EVERY_S = 2.0
 """Time between two looks at overdue writes in a burst."""
 WAITS_S, UNKNOWN_S, RUNS_S = 5.0, 15.0, 60.0
-"""Delays in a burst: of the reason or the end; that it is pending; that it runs, starts or stops."""
+"""Delays of statuses in a burst of writes: a reason or an end, a first `pending`, and the other states."""
 SETTLED_S, ARRIVING_S = 0.3, 2.0
 """Delay before the reason of a pending pod is published: usually, and while its gang's pods still arrive."""
 REWORDED_S = 60.0

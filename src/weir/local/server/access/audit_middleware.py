@@ -95,7 +95,7 @@ def source_of(scope: Scope) -> str:
 
 
 def note(request: Request, **words: Any) -> None:
-    """Have these words in the line of this request. Never a token, a value or a command."""
+    """Add these fields to the audit line of a request. Never pass a token, a value or a command."""
     request.state.audit.update(words)
 
 

@@ -203,7 +203,7 @@ class OidcSignIn:
         return Person(user, is_admin, roles, groups=groups, subject=identity.subject)
 
     def _user(self, identity: OidcIdentity) -> str:
-        """Return the user name of a person: of a Unix account only if the settings say so."""
+        """Return the user name for an identity: the name of a Unix account only if settings allow it."""
         accounts = self._accounts
         account = accounts.unix.known(identity.name) if self.settings.unix_accounts == "same-name" else None
         if account is None or account.uid in (0, accounts.owner_uid) or account.name != identity.name:

@@ -36,7 +36,7 @@ class Cancellations:
 
     @property
     def trouble(self) -> str | None:
-        """Return a sentence about stops that aren't written down; None if all are."""
+        """Return a sentence about stops that aren't stored in the database yet; None if all are."""
         if not self._unwritten:
             return None
         names = ", ".join(sorted(self._unwritten)[:4])

@@ -82,7 +82,7 @@ class SweepController:
     # Calls from other threads
 
     def changed(self, rows: Iterable[WorkloadRow]) -> None:
-        """Take rows in that control has published. On the control thread."""
+        """Queue the changed rows of trials for the event loop. Control calls this on its own thread."""
         results = self.recorder.recorded()
         trial_rows = [row for row in rows if row.sweep is not None]
         if results or trial_rows:

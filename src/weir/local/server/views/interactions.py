@@ -54,7 +54,7 @@ class Interactions:
             return replace(seen.interaction, open=seen.interaction.open + sessions)
 
     def keep(self, uids: Iterable[int]) -> None:
-        """Forget all other workloads."""
+        """Forget the interactions with all workloads except these."""
         kept = set(uids)
         with self._lock:
             self._seen = {uid: seen for uid, seen in self._seen.items() if uid in kept}

@@ -98,7 +98,7 @@ class HostSite:
         return "Path=/; Secure; HttpOnly; SameSite=Lax"
 
     def check_host(self, host: str) -> None:
-        """Refuse another host than that of the handshake."""
+        """Refuse a Host header that differs from the host name of the TLS handshake."""
         if host.lower() != self.hosts.with_port(self.name):
             raise RequestRefused(421, "This connection is for the session of another host.")
 
