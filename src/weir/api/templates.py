@@ -12,7 +12,7 @@ VALUE_LENGTH_MAX = 32_768
 
 
 def text_of_value(value: Any) -> Any:
-    """Return a number, true or false as the text that stands for it; anything else as it is."""
+    """Return a number, true or false as the text that replaces its placeholder; any other value unchanged."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value
@@ -30,7 +30,7 @@ class TemplateParameter(Entry):
 
 
 class TemplateAsked(Entry):
-    """A submission in whose texts `${{ NAME }}` stands for the value of a parameter."""
+    """A submission with parameters: the value of a parameter replaces each `${{ NAME }}` in its texts."""
 
     parameters: list[TemplateParameter] = Field(default=[], max_length=PARAMETERS_MAX)
     workload: dict[str, Any]

@@ -182,9 +182,9 @@ class ArrayIndexPage(Page):
 
 
 class WorkloadPage(Page):
-    """A page of workloads. `trouble`: the impairment of the pool now, in a sentence.
+    """A page of workloads. `trouble` is a sentence about the present impairment of the pool.
 
-    `gpus`: those of the pool, whatever the filter; `gpus_in_use`: those that pods hold.
+    `gpus`: all GPUs of the pool, for any filter; `gpus_in_use`: the GPUs that pods hold.
     """
 
     items: list[WorkloadRow]

@@ -48,8 +48,9 @@ def checkpointed(step: int | None = None) -> None:
 def stopping() -> bool:
     """Return True after notice to stop: save the state and exit before the grace period ends.
 
-    A trial of a sweep has notice as soon as it reports a rung. On a cluster the notice is SIGTERM, from
-    the first call in the main thread on. A process that was told so there doesn't end with the exit code 0.
+    A trial of a sweep has notice as soon as it reports a rung. On a cluster the notice is SIGTERM, from the
+    first call in the main thread on. A process that has had this notice in a cluster doesn't exit with code
+    0, so that its Job restarts it.
     """
     _keep_to_share()
     if _has_notice() or (is_in_cluster() and STOP_SIGNAL.is_given()):
@@ -161,7 +162,7 @@ def _numbers(values: dict[str, Any]) -> dict[str, float]:
 
 
 def _step_number(step: object) -> int | None:
-    """Return a step as an integer; None if it is none, or too large for every reader."""
+    """Return a step as an integer; None if the value isn't an integer, or is too large for some reader."""
     with suppress(Exception):
         number = int(step)  # type: ignore[call-overload]  # a tensor of one element, too
         return number if abs(number) <= STEP_MAX else None

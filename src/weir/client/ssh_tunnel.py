@@ -52,7 +52,7 @@ def parse(url: str) -> SshAddress:
     """Return the parts of an address such as ssh://gpu1 or ssh://mia@gpu1:2222/home/mia/.weir/weir.sock.
 
     Raises:
-        Unreachable: it is none.
+        Unreachable: the text is no such address.
     """
     match = _ADDRESS.fullmatch(url)
     if match is None or not 0 < int(match["port"] or 22) < 65536:

@@ -1,8 +1,8 @@
 """Notice to stop in a pod of a cluster: SIGTERM, which the kubelet sends to the first process of a container.
 
-Weir leaves no file in such a pod. The handler is installed by the first question whether to stop, in the main
-thread. As process 1 of a container a program hears SIGTERM only if it handles it. A handler of the program
-itself, or of its framework, is called after ours.
+Weir leaves no file in such a pod. The first call of `stopping` in the main thread installs the handler. As
+process 1 of a container a program receives SIGTERM only if it has a handler. A handler of the program itself,
+or of its framework, is called after ours.
 
 An exit code of 0 tells Kubernetes that the Job is done, also while its pod is evicted. So a process that was
 told to stop ends with another one.
@@ -83,8 +83,8 @@ class _LastErrors:
 def _fail_at_the_end() -> None:
     """Make this process exit with 120 after its other exit handlers.
 
-    Python does so if a standard stream can't be flushed then, as `sys.exit` documents. Of the error output it
-    doesn't say so.
+    Python does so if a standard stream can't be flushed then, as `sys.exit` documents. That isn't documented
+    for the error output.
     """
     sys.stderr = _LastErrors(sys.stderr)
 

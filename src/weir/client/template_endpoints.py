@@ -36,7 +36,7 @@ class TemplateEndpoints:
         workload: Mapping[str, Any],
         parameters: Sequence[Mapping[str, Any]] = (),
     ) -> Call[model.TemplateRow]:
-        """Create or change a template: `${{ lr }}` in a text stands for the parameter `lr`."""
+        """Create or change a template: the parameter `lr` replaces `${{ lr }}` in its texts."""
         body = {"parameters": [dict(parameter) for parameter in parameters], "workload": dict(workload)}
         return Call("PUT", _path(project, name), form(model.TemplateRow), body=body)
 

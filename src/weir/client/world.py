@@ -1,4 +1,4 @@
-"""World of a process inside a job: the pods that take part now, and its rank among them.
+"""World of a process inside a job: the pods that take part now, and the rank of the process.
 
 The pods of an elastic workload see each other by locks on files in its checkpoint directory. The kernel
 releases a lock when its process ends in any way, so nothing waits for the pool. The standard library only.
@@ -103,9 +103,9 @@ def _static(environment: Mapping[str, str]) -> World:
 
 
 def _join(directory: str, name: str) -> bool:
-    """Hold the lock of this pod; return True if it was not held by this process before.
+    """Lock the file of this pod; return True if this process took the lock just now.
 
-    Another process of the pod may hold the lock; then it stands for both.
+    If another process of the pod holds the lock, the pod is counted already.
     """
     path = f"{directory}/{name}"
     if path in _own:

@@ -88,9 +88,10 @@ class ActivityWindow:
     def add(
         self, sample: ActivitySample, *, window_s: float, below: float, interactive: bool
     ) -> ActivityReading:
-        """Take a sample in and return the state.
+        """Add a sample and return the state.
 
-        `below` is the use under which a device counts as quiet; `interactive` workloads may be left.
+        `below` is the utilization under which a device counts as quiet. `interactive` workloads may be idle
+        because their person is away.
         """
         at_s, last_s = sample.at_s, self._last_s
         if last_s is not None and at_s <= last_s:

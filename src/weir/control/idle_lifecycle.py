@@ -37,7 +37,7 @@ class IdleLifecycle:
         self._transitions = transitions
 
     def rules(self, job: Job) -> IdleRules:
-        """Return the rungs for a workload. If it can't be suspended, its notice says so."""
+        """Return the steps of the idle rules for a workload; a notice says if it can't be suspended."""
         rules = idle_rules(job.spec, self._transitions.queue_limits(job), self._transitions.rules)
         if rules.unprotect_s is None and rules.suspend_s is None:
             return rules

@@ -288,7 +288,7 @@ class StartPod:
 class StopPod:
     """Send a pod the notice to stop; `grace_s` later it is killed.
 
-    `moves`: it has a new place already. `overrides`: whatever its disruption budgets say.
+    `moves`: the pod has a new placement already. `overrides`: the stop ignores its disruption budgets.
     """
 
     pod: PodKey

@@ -52,7 +52,7 @@ from weir.model.policy import BudgetPolicy
 from weir.state.events import PodKey
 
 AT_ONCE = 256
-"""Changes taken in while the lock is held."""
+"""Number of changes that are processed while the lock is held."""
 FEW = 32
 """Up to this number, starting and stopping pods are no burst."""
 _LOG = get_logger(__name__)
@@ -358,7 +358,7 @@ class KubernetesBackend:
 
     @property
     def binding(self) -> int:
-        """Return the number of bindings under way."""
+        """Return the number of bindings without an answer yet."""
         return self._effects.binding
 
     def note_allocation(self, pod: PodKey, at_s: float) -> float | None:

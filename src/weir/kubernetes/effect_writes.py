@@ -66,9 +66,10 @@ _LOG = get_logger(__name__)
 
 
 class EffectWrites:
-    """Writes that carry effects out; `binding` is the number of bindings under way.
+    """Writes that carry effects out; `binding` is the number of bindings without an answer yet.
 
-    Events are for people; the backend sends them with the next facts, because each alone costs more.
+    Kubernetes Events are for people only. The backend sends them together with the next facts, because single
+    ones cost more.
     """
 
     def __init__(self, cluster_state: ClusterState, statuses: StatusWriter, wake: Callable[[], None]) -> None:
@@ -320,9 +321,9 @@ def _is_beside(nomination: Nominated | None, pod: PodKey) -> bool:
 
 
 def _too_few(tracked: TrackedPod, place: Placement) -> str:
-    """Return the mistake in a placement's devices; empty if their number is that of the request.
+    """Return the error if a placement has another number of devices than the request; else an empty text.
 
-    A binding without its devices would take them from pods that hold them, and nothing after it would notice.
+    A binding without its devices would use those of other pods, and no later check would notice.
     """
     wanted = 0 if tracked.info is None else tracked.info.request.devices
     if len(place.devices) == wanted:

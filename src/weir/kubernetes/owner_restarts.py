@@ -37,8 +37,8 @@ class OwnerRestarts:
     def stop(self, gang: Gang, tracked: TrackedPod, needed_by: str) -> list[SuspendOwner] | None:
         """Return the writes that stop a pod by the suspension of its owner; None if it is to be evicted.
 
-        The pods of an owner that is suspended already are evicted: it doesn't fail by that. So is a pod that
-        a suspension was to stop before, whatever its owner is now: people may change both.
+        The pods of an owner that is suspended already are evicted: the owner doesn't fail by that. A pod that
+        outlived an earlier suspension is evicted too: people may have changed its owner since.
         """
         suspension = None if gang.head is None else gang.head.derived.suspension
         if gang.head is None or tracked.info is None or gang.head.derived.suspended or suspension is None:

@@ -116,7 +116,7 @@ class Cgroups(NamedTuple):
     def of_pod(self, pod: str, limits: Limits) -> list[Words]:
         """Return the control groups of a pod.
 
-        Supervisors that are apart need one of them at least, whatever is limited.
+        If supervisors have a service of their own, a pod has at least one control group, even without limits.
         """
         words: list[Words] = []
         if self.memory and limits.memory:
@@ -133,7 +133,7 @@ class Cgroups(NamedTuple):
         return words
 
     def all_of_pod(self, pod: str) -> list[Words]:
-        """Return every control group that a pod may have, whatever its limits are."""
+        """Return every control group that a pod may have, for any limits."""
         return self.of_pod(pod, Limits(memory=1, cpu_milli=1, pids=1))
 
     def path(self, base: str, pod: str) -> str:

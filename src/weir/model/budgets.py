@@ -5,9 +5,9 @@ from weir.model.record import record
 
 @record()
 class DisruptionBudget:
-    """A budget by its name, and how many more of its pods may be stopped now.
+    """A budget with its name, and the number of its pods that may still be stopped now.
 
-    Pods that were told to stop are already subtracted.
+    Pods with a notice to stop are already subtracted.
     """
 
     name: str

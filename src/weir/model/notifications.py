@@ -26,7 +26,7 @@ class NotificationRule:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """An event as a rule tells of it."""
+    """An event in the words of a notification rule."""
 
     at_s: float
     topic: Topic | str

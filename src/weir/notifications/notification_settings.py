@@ -13,7 +13,7 @@ from weir.notifications.ip_addresses import ip_address
 
 HOST = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", re.ASCII)
 ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
-"""Mail addresses, as browsers check them, but without ?: an encoded word stands for another address."""
+"""Mail addresses, as browsers check them, but without ?: an encoded word could hide another address."""
 PASSWORD_LENGTH_MAX = 4096
 
 Duration = Annotated[float, BeforeValidator(seconds)]

@@ -232,7 +232,7 @@ class NotificationSender:
             raise
 
     async def _end(self) -> None:
-        """End the attempts under way. After a failure they may finish first, so no message is sent twice."""
+        """Cancel the running attempts. After a failure they may finish first, so no message is sent twice."""
         try:
             if self._tasks and not self._closed.is_set():
                 await asyncio.wait(self._tasks, timeout=3 * self._settings.limits.timeout)
@@ -335,7 +335,7 @@ class NotificationSender:
         return schedule.blocked_s
 
     async def _pace(self) -> None:
-        """Wait for the turn of a message: control has the processor, whatever number of them is due."""
+        """Wait before a message, so that many messages at once don't take the processor from control."""
         while (wait_s := self._all.take(monotonic())) > 0:  # noqa: ASYNC110
             await asyncio.sleep(wait_s)
 

@@ -128,7 +128,7 @@ def refusal_of(address: Address, *, is_named: bool) -> str | None:
 
 
 def _inner(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 address stands for."""
+    """Return the IPv4 address inside an IPv6 address; None without one."""
     if isinstance(address, ipaddress.IPv6Address):
         if address in _NAT64:
             return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)

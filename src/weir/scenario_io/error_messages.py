@@ -135,7 +135,7 @@ def _words(detail: ErrorDetails, model: type[BaseModel], where: Path, mistakes: 
 
 
 def _sentence(kind: str, written: Any, context: Mapping[str, Any]) -> str:
-    """Return the mistake in a value, and the correction."""
+    """Return the message about a mistake in a value, with the correction."""
     template = _SAID[kind]
     return (
         template.format(shown=shown(written), **context)

@@ -93,7 +93,7 @@ def check_names(raw: Any, mistakes: Mistakes) -> None:
 
 
 def expanded(name: str) -> list[str]:
-    """Return the node names of a range; `a-[0-2]` stands for three.
+    """Return the node names of a range: `a-[0-2]` has three.
 
     Raises:
         ValueError: the range is invalid; the message says what to write.

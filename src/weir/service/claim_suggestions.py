@@ -54,7 +54,7 @@ def _highest_priority(cluster: Cluster, name: str) -> int:
 
 
 def with_class(trials: WhatIf, priorities: tuple[int, ...]) -> Iterator[Suggestion]:
-    """Suggest the lowest existing priority that lets it start, whatever else it changes."""
+    """Suggest the lowest existing priority that lets the workload start, without regard to side effects."""
     job = trials.job
     higher = sorted(priority for priority in priorities if priority > job.spec.priority)
     for priority in higher[:CLASSES_TRIED_MAX]:

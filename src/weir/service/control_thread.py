@@ -106,7 +106,7 @@ class ControlThread:
             self._woken.set()
 
     def query(self, fn: Callable[[Cluster], Answer]) -> "Future[Answer]":
-        """Run a query on the control thread after all facts up to now were taken in.
+        """Run a query on the control thread after all facts up to now were processed.
 
         `fn` only reads. The future fails with ControlUnavailable while there is no control.
         """

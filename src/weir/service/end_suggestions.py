@@ -114,9 +114,10 @@ def after_one_end(trials: WhatIf) -> Iterator[Suggestion]:
 
 
 def _near_in_size(trials: WhatIf, is_other: bool) -> list[tuple[str, str]]:
-    """Return a few workloads, with their projects, of its project or of others: nearest in size, by name.
+    """Return a few running workloads with their projects: the nearest in size to the pending one.
 
-    Of those whose ends have the same consequences there is only one.
+    They are of its own project, or of others if `is_other`. Of workloads whose ends have the same
+    consequences only one is returned.
     """
     size_milli = trials.job.devices_milli
     equal = 0

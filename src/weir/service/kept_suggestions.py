@@ -61,7 +61,7 @@ class KeptSuggestions:
     def _trial(
         self, key: Hashable, version: object, try_: Try, person: str
     ) -> asyncio.Task[SuggestionsFound] | None:
-        """Return the task that makes the trials, or has made them; None if too many are under way."""
+        """Return the task that makes the trials, or has made them; None if too many are running."""
         now_s = monotonic()
         self._forget(now_s)
         kept = self._trials.get(key)

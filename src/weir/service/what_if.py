@@ -1,8 +1,8 @@
 """Trials of changes: each is decided by the real engine, on a branch of the state.
 
 A branch shares the state but for the few workloads of the trial, and its cache begins with what the engine
-knows. So a trial costs about as much as one decision. It runs where the state belongs, between two decisions,
-and leaves no trace there, whatever happens in it. Others wait for one trial at most.
+knows. So a trial costs about as much as one decision. It runs on the thread of the state, between two
+decisions, and never changes the state, not even by a failure. Other requests wait for one trial at most.
 """
 
 from collections.abc import Callable, Sequence

@@ -98,7 +98,7 @@ def changed(
     """Return a cluster and its policy with the changes of an alternative.
 
     Raises:
-        ValueError: a project isn't there.
+        ValueError: a project doesn't exist.
     """
     projects = {queue.name for queue in scenario.queues if queue.is_project}
     for name, _ in alternative.quotas:

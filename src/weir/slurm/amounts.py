@@ -18,7 +18,7 @@ def whole(text: str, option: str, least: int = 1) -> int:
     """Return a whole number.
 
     Raises:
-        SlurmError: it is none, or smaller than `least`.
+        SlurmError: the text is no whole number, or the number is below `least`.
     """
     if not text.isascii() or not text.isdigit() or len(text) > DIGITS_MAX or int(text) < least:
         raise SlurmError(f"--{option}={text}: write a whole number from {least}, such as --{option}=4")
@@ -41,10 +41,11 @@ def memory_mib(text: str, option: str) -> int:
 def limit_minutes(text: str) -> int | None:
     """Return a time limit in minutes, rounded up; None for no limit.
 
-    It is minutes, minutes:seconds, hours:minutes:seconds, or days-hours with minutes and seconds.
+    Accepted are minutes, minutes:seconds, hours:minutes:seconds, and days-hours with optional minutes and
+    seconds.
 
     Raises:
-        SlurmError: it is none of them.
+        SlurmError: the text has none of these forms.
     """
     if text.lower() in _ENDLESS:
         return None

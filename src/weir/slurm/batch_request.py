@@ -27,7 +27,7 @@ _OPEN_MODES = {"append": True, "a": True, "truncate": False, "t": False}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRequest:
-    """Request of a job. None and empty stand for options that are left out.
+    """Request of a job. Fields of omitted options are None or empty.
 
     Attributes:
         options: the options that count, by name.

@@ -90,7 +90,7 @@ def _clock(word: str) -> time_of_day:
     """Return a time of day.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is no time of day.
     """
     match = _TIME.fullmatch(word)
     if match is None:

@@ -25,7 +25,7 @@ def read_signal(text: str) -> NoticeSignal:
     """Return the signal of --signal.
 
     Raises:
-        SlurmError: it is none.
+        SlurmError: the text names no signal.
     """
     match = _WRITTEN.fullmatch(text)
     number = None if match is None else _number(match[2])

@@ -32,7 +32,7 @@ def next_step(place: Path) -> int:
 
 
 def register(place: Path, step: int) -> int:
-    """Record this process as that of a step until it ends; return the descriptor that says so."""
+    """Record this process as that of a step until it ends; return the locked file descriptor."""
     fd = os.open(place / "steps" / f"{step}.pid", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(fd, fcntl.LOCK_EX)
     os.pwrite(fd, str(os.getpid()).encode(), 0)

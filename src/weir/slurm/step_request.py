@@ -14,7 +14,7 @@ _NO_MPI = ("none", "list")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRequest:
-    """A step. None stands for an omitted option.
+    """A step. The field of an omitted option is None.
 
     Attributes:
         cpus_given: CPUs of each task are given, so the step takes no others.

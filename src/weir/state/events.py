@@ -68,7 +68,7 @@ class TopologiesSet:
 
 @record()
 class BudgetSet:
-    """A disruption budget is there, new or with another allowance."""
+    """A disruption budget is new, or its allowance has changed."""
 
     budget: DisruptionBudget
 

@@ -1,7 +1,7 @@
-"""The one reducer: an event in, the cluster changed. Nothing else changes it.
+"""The one reducer: it changes the cluster by an event. No other code changes the cluster.
 
-Events come late, twice and out of order. One that no longer applies (a pod that isn't there, a
-workload that ended) changes nothing, so that applying it again is harmless.
+Events come late, twice and out of order. An event that no longer applies (its pod is gone, its workload has
+ended) changes nothing. So a repeated event is harmless.
 """
 
 from collections.abc import Callable

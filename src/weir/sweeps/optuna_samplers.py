@@ -30,10 +30,10 @@ _WORST = 1e300
 
 
 def check_packages(sampler: str) -> None:
-    """Check that the further packages of a sampler are there.
+    """Check that the further packages of a sampler are installed.
 
     Raises:
-        SamplerUnavailable: one is missing.
+        SamplerUnavailable: a package is missing.
     """
     for package in _PACKAGES.get(sampler, ()):
         if find_spec(package) is None:

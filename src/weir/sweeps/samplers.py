@@ -32,10 +32,10 @@ def suggest(
 
 
 def check_sampler(sampler: str) -> None:
-    """Check that the packages of a sampler are there.
+    """Check that the packages of a sampler are installed.
 
     Raises:
-        SamplerUnavailable: one is missing; with what to do.
+        SamplerUnavailable: a package is missing; the sentence has the remedy.
     """
     if sampler in OPTUNA_SAMPLERS:
         try:

@@ -185,7 +185,7 @@ class BatchSubmissions:
 async def _in_turn(act: Callable[[T], Awaitable[R]], inputs: Sequence[T]) -> list[R]:
     """Return the results of an action on each item, some at a time; start no more after a failure.
 
-    Those that are under way are awaited: what was sent can't be taken back.
+    Actions that have begun are awaited: a request that was sent can't be undone.
     """
     results: list[R] = []
     for start in range(0, len(inputs), AT_ONCE):

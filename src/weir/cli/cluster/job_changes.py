@@ -36,7 +36,7 @@ _OF_CONTROLLER = (
 )
 """Labels that the controller of Jobs adds to the pods."""
 _OF_ONE_RUN = ("idle-extended-until", "checkpointed-at", "user")
-"""Annotations that say something of the former run."""
+"""Annotations about the previous run."""
 _KEPT_METADATA = ("labels", "annotations")
 _CLASS = "priorityClassName"
 

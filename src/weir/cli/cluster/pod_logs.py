@@ -297,7 +297,7 @@ class _MergedPieces:
             await self.coming.put(error)
 
     async def all(self) -> LogPieces:
-        """Yield the pieces; end all tasks with them."""
+        """Yield the pieces of all pods in one stream; end the tasks that read them when the stream ends."""
         try:
             while (piece := await self.coming.get()) is not None:
                 if isinstance(piece, Exception):

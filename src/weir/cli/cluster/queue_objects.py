@@ -91,10 +91,10 @@ async def _found(api: ApiClient, kind: str, name: str) -> ListedQueue | None:
 async def _put_version(
     api: ApiClient, kind: str, name: str, words: dict[str, Any], version: str | None
 ) -> ListedQueue:
-    """Set a queue if it has the version that the person has read.
+    """Set a queue, provided that its version is still the one that the person has read.
 
     Raises:
-        Refused: another person has changed it, or it is there already.
+        Refused: another person has changed the queue meanwhile, or a queue of this name exists already.
     """
     for left in reversed(range(_TRIES)):
         before = await _found(api, kind, name)

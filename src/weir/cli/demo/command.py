@@ -14,7 +14,7 @@ FAILED, INTERRUPTED = 1, 130
 
 
 def demo() -> int:
-    """Take a tour in a temporary pool with real training, in about a minute.
+    """Run a tour in a temporary pool with real training, in about a minute.
 
     The pool has eight virtual GPUs and three projects. A sweep borrows idle GPUs until their project needs
     them. The cheapest victims are stopped, and later resume at the same step. The tour checks each of its

@@ -121,7 +121,7 @@ def gpu_memory(gpus: GpuFacts, groups: GroupFacts) -> Verdict:
 
 
 def service_manager(facts: HostFacts) -> Verdict:
-    """Check that systemd is there, and can delegate control groups to the pool."""
+    """Check that systemd runs here and can delegate control groups to the pool."""
     if facts.systemd is None:
         return "warning", "it doesn't run this machine: your init has to start `weir node` as root."
     if facts.systemd < SYSTEMD_MIN:

@@ -1,7 +1,7 @@
 """Refusals of wrong words in place of a name or of a command to run, with the right command.
 
-Those are words of other tools and misspelled ones after a group with a command of its own, such as `weir
-sweep`. So are words before the -- of a command that is to run.
+Wrong words are those of other tools, such as `weir sweep cancel`, misspelled ones, and words before the -- of
+a command to run.
 """
 
 import shlex

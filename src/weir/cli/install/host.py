@@ -53,7 +53,7 @@ class Host:
         """Run a program and return its output.
 
         Raises:
-            InstallFailed: it isn't there, or it failed.
+            InstallFailed: the program isn't installed, or it failed.
         """
         done = self._run(command)
         if done.returncode != 0:

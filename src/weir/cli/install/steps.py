@@ -66,7 +66,7 @@ def add_member(user: str, group: str) -> Step:
 
 
 def make_directory(path: Path) -> Step:
-    """Make a directory of root's, with the directories above it; one that is there keeps its mode."""
+    """Make a directory that root owns, and its parents; an existing directory keeps its mode."""
 
     def do(host: Host) -> None:
         place = host.path(path)

@@ -65,8 +65,8 @@ class LimitOptions:
     """Time that workloads have to stop after notice; 0 for no notice."""
     default: Repeated = ()
     """Default for a field that a submission leaves open, such as priority=low. Fields: type, priority,
-    preemptible, gpus (of each pod), max-runtime or grace. none stands for that of the pool. Repeat it for
-    more defaults."""
+    preemptible, gpus (of each pod), max-runtime or grace. The value none means the default of the pool.
+    Repeat it for more defaults."""
     namespace: Annotated[Sequence[str], Parameter(name=("--namespace", "-n"), negative=())] = ()
     """On a cluster: a namespace of the project. Repeat it for more namespaces."""
 

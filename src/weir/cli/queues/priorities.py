@@ -17,7 +17,7 @@ COLUMNS: "tuple[Column[PriorityRow], ...]" = (
 
 
 def priorities(*, output: OutputOption = "table") -> int:
-    """List the priority classes: names that stand for numbers wherever a priority is written."""
+    """List the priority classes: names for numbers, accepted wherever a priority is written."""
     with connect() as pool:
         rows = list(pool.priorities())
     show(rows, list(COLUMNS), output, none="The pool has no priority classes.")

@@ -27,7 +27,7 @@ CONTAINER_LOOK_S = 0.1
 """Interval of checks for a container that still pulls its image."""
 SHELL_IN_CONTAINER = ("sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
 NOT_STARTED, NOT_FOUND = 126, 127
-"""Exit codes of a program that can't be started, and of one that isn't there, as those of a shell."""
+"""Exit codes of a program that can't be started and of one that doesn't exist, as a shell has them."""
 _AWAITED = "The container starts once it has its image: `weir logs` shows the output meanwhile."
 
 

@@ -203,5 +203,5 @@ def say_stop(name: str) -> None:
 
 
 def say_kept(name: str) -> None:
-    """Print that the options of a session that is there have no effect."""
+    """Print that options have no effect on a session that exists already."""
     print(f"{name} is there already: its options stay as they are.", file=sys.stderr)

@@ -25,7 +25,7 @@ VARIABLE = "WEIR_SLURM_TABLE"
 
 
 class SiteRule(Entry):
-    """Fields of a submission that a partition, a QOS or a constraint stands for."""
+    """Fields of a submission that replace a partition, a QOS or a constraint."""
 
     project: Name | None = None
     priority: ClassPriority | None = None

@@ -76,7 +76,7 @@ def _name(script: BatchScript) -> str:
 
 
 def _in_a_file(line: DirectiveOutcome) -> DirectiveOutcome:
-    """Return the outcome of a directive in a file, if it differs from `weir sbatch`."""
+    """Return the outcome of a directive in a file of a submission, which may differ from `weir sbatch`."""
     option = line.written.removeprefix("--").partition("=")[0]
     if option in _OF_FILES:
         why = "output is in `weir logs`, and the input is empty: write exec > FILE or < FILE into run"

@@ -126,7 +126,7 @@ def _options(
 
 
 def _said(error: Exception) -> str:
-    """Return the mistake in a directive on one line."""
+    """Return the message about a mistake in a directive, on one line."""
     sentence = " ".join(str(error).split()).rstrip(".")
     return f"{DIRECTIVE}: {sentence}; write options of `weir submit`"
 

@@ -43,8 +43,8 @@ def save(
     name
         Name of the template.
     file
-        Submission as YAML or JSON, - for the standard input. In its texts ${{ lr }} stands for the parameter
-        lr. The list parameters: has the name of each, its default if it has one, and its meaning.
+        Submission as YAML or JSON, - for the standard input. In its texts, the parameter lr replaces ${{ lr
+        }}. The list parameters: has the name, default and meaning of each.
     """
     with option_mistakes():
         workload, parameters = _read(file)

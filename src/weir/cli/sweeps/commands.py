@@ -116,10 +116,10 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _check(body: Mapping[str, Any], workload: dict[str, Any]) -> None:
-    """Check that the options that every sweep needs are there.
+    """Check that no option is missing that every sweep needs.
 
     Raises:
-        ValueError: something is missing.
+        ValueError: an option is missing.
     """
     check_command(workload)
     if not body.get("params"):

@@ -47,7 +47,7 @@ class TrialRules(RuleOptions):
     """Rules of the trials of a sweep, which are always preemptible."""
 
     preemptible: Annotated[bool | None, Parameter(negative=())] = None
-    """Allow preemption, whatever the file says: trials of a sweep are always preemptible."""
+    """Allow preemption. Trials of a sweep are always preemptible, even if the file says otherwise."""
 
 
 @Parameter(name="*")

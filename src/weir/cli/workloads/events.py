@@ -117,7 +117,10 @@ def _nothing(wanted: "_EventFilter") -> str:
 
 
 def event_lines(rows: "Sequence[EventRow]", display: Screen, *, named: bool = True) -> list[str]:
-    """Return events as a table; long sentences continue below. A reason that pods share is there once."""
+    """Return events as a table; long sentences continue below.
+
+    A reason that several pods share is printed once.
+    """
     rows = _once(rows)
     times = max((len(clock(row.at_s)) for row in rows), default=0)
     names = max([8, *(min(_NAME_WIDTH_MAX, cells(row.workload or "-")) for row in rows)]) if named else 0

@@ -30,7 +30,7 @@ def ordered(rows: "Sequence[WorkloadRow]", order: Order) -> "list[WorkloadRow]":
 def summary(rows: "Sequence[WorkloadRow]", total: int, page: "WorkloadPage | None" = None) -> str:
     """Return the numbers of workloads by status, and how many GPUs of the pool are in use.
 
-    If not all rows are there, it is the number of workloads alone.
+    For a part of the list it is only the number of workloads.
     """
     numbers: Counter[str] = Counter(row.status for row in rows)
     newer = sorted(numbers.keys() - set(STATUSES))

@@ -84,7 +84,7 @@ class Selection:
         return [row for row in newest.values() if row.status in _FAILED]
 
     def is_confirmed(self, written: Sequence[str], chosen: Sequence[str], verb: str) -> bool:
-        """Return True if workloads may be changed: they were named, or a person says so."""
+        """Return True if workloads may be changed: they were named, or the person has confirmed it."""
         if self.yes or len(chosen) <= 1 or set(chosen) <= set(written):
             return True
         shown = ", ".join(plain(name) for name in chosen[:_SHOWN_MAX])

@@ -28,12 +28,12 @@ def _local_time_s(written: str) -> float:
 
 
 def begin_time(written: str, now_s: float, option: str = "--begin", origin: str = "now") -> float:
-    """Return the seconds since 1970 of a time in ISO 8601, a time of day that comes next, or a span from now.
+    """Return a start time in seconds since 1970, from ISO 8601, a time of day or a span such as +2h.
 
     `origin` says which time `now_s` is.
 
     Raises:
-        ValueError: it is none of them; the message names the option and says what to write.
+        ValueError: the text has none of these forms; the message names the option and an example.
     """
     text = written.strip()
     try:

@@ -34,7 +34,7 @@ class Granted:
 
 
 class CodeFlow:
-    """Sign-ins of browsers that are under way."""
+    """Sign-ins of browsers that have begun and aren't complete."""
 
     def __init__(
         self, settings: OidcSettings, provider: IdentityProvider, public_url: str, clock: Callable[[], float]

@@ -19,7 +19,7 @@ LEEWAY_S = 60
 """Difference of the clocks of provider and pool that is accepted."""
 TOKEN_LENGTH_MAX = 16 << 10
 LIFETIME_S_MAX = 86_400.0
-"""Maximum lifetime of an accepted token, whatever it states."""
+"""Maximum lifetime of an accepted token, even if the token states a longer one."""
 GROUPS_MAX = 500
 NAME_LENGTH_MAX = 200
 _KINDS = frozenset({"JWT", "AT+JWT"})

@@ -34,7 +34,7 @@ KEYS_FRESH_S = 600.0
 KEYS_OLD_S = 86_400.0
 """Age at which keys expire while the provider is unreachable."""
 FETCHES = TokenRate(3, 1 / 10)
-"""Fetches of the keys: a burst, then a rate, whatever keys tokens name."""
+"""Limit of fetches of the keys, a burst and then a rate: tokens with invented key names can't cause more."""
 REQUESTS_OPEN_MAX = 8
 ASYMMETRIC = (
     "RS256",

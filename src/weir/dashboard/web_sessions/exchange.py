@@ -50,9 +50,10 @@ class HttpEnd:
             await self.writer.drain()
 
     async def answer(self, status: int, headers: Headers, body: bytes = b"") -> None:
-        """Send an answer of the proxy itself, without waiting for the rest of a request's body.
+        """Send an answer of the proxy itself, without waiting for the rest of the request's body.
 
-        The connection ends if there is one, and says so: a browser sends its next request on another.
+        If a rest is missing, the answer has `Connection: close`, and the browser sends its next request on
+        another connection.
         """
         whole = [*headers, (b"Content-Length", str(len(body)).encode()), (b"Cache-Control", b"no-store")]
         while self.http.their_state is h11.SEND_BODY and isinstance(self.http.next_event(), h11.Event):

@@ -1,7 +1,7 @@
 """Nominations: bind pods whose nominated capacity is free, and release nominations that no longer hold.
 
-The capacity of a pod is blocked if its node refuses the pod now, or if no stop under way will free it:
-a device failed, a node was cordoned, or another scheduler was faster.
+The capacity of a pod is blocked if its node refuses the pod now, or if no stopping pod will free it: a device
+failed, a node was cordoned, or another scheduler was faster.
 """
 
 from collections.abc import Iterator

@@ -246,7 +246,7 @@ def quota_shortfall(allocator: Allocator, rules: PreemptionRules) -> QuotaShortf
 
 
 def claims_change_s(allocator: Allocator, rules: PreemptionRules) -> float:
-    """Return the time at which a workload may gain a claim by waiting; with aging that is at any time."""
+    """Return the earliest time at which a workload may gain a claim by waiting; now if priorities age."""
     job, policy = rules.job, allocator.policy
     if policy.aging and not job.is_running:
         return allocator.now_s

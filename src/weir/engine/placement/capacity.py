@@ -23,10 +23,12 @@ _Kept = tuple[Ints, Ints, Ints, Ints | None]
 
 
 class NodeStateIds:
-    """State number of every node of a capacity, with the position in its log.
+    """State number of every node of a capacity, as of a position in its log of changes.
 
-    They belong to a table of `weir.engine.placement.fragmentation` and to one generation of it. The compiler
-    can't take a dataclass with a field of any type.
+    The numbers belong to one table of node states, `weir.engine.placement.fragmentation`, and to one
+    generation of it.
+
+    The class is plain because the compiler can't compile a dataclass with a field of any type.
     """
 
     __slots__ = ("generation", "ids", "log_position", "table")

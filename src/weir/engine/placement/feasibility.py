@@ -17,7 +17,7 @@ UNLIMITED_PODS = 1 << 40
 
 
 def both(one: Bools | None, other: Bools | None) -> Bools | None:
-    """Return the nodes of two masks; None stands for all nodes."""
+    """Return the mask of the nodes in both masks; None is the mask of all nodes."""
     if one is None or other is None:
         return other if one is None else one
     return one & other

@@ -185,7 +185,7 @@ class PodAffinityRules:
         mark: int,
         itself: int = _NO_NODE,
     ) -> RuleCount:
-        """Count the matching pods of a rule by domain, without one pod of the shape on `itself`."""
+        """Count the matching pods of a rule by domain; ignore one such pod on the node `itself`."""
         level, is_own = self.level(rule.topology), mark in shape.marks
         marked = columns.marks[mark]
         if itself >= 0 and is_own:

@@ -55,7 +55,8 @@ class Preemptor:
     def _least_free_milli(self, candidates: Sequence[Candidate]) -> int | None:
         """Return the thousandths of devices that must be free for any candidate; None if that is unknown.
 
-        Work that only moves could help needs its own devices and the headroom, whatever moves.
+        Moves leave the number of free devices unchanged. So work that only moves could help needs its own
+        devices and the headroom free in total.
         """
         sets = self._allocator.cache.preemption.candidate_sets
         if sets is None or None in sets or not self._policy.oldest_first_in_quota:

@@ -142,7 +142,7 @@ class PreemptionRules:
 
     @property
     def any_reclaim(self) -> bool:
-        """Return True if its own queue lets it reclaim at all."""
+        """Return True if the requester's own queue allows any kind of reclaim."""
         return self._claims or (
             not self._behind_owners
             and self.in_share

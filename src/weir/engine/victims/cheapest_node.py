@@ -45,8 +45,8 @@ _BESIDE_MAX = 16
 class CheapestNode:
     """Nodes on which capacity could be freed for pods of one shape.
 
-    They wait in one heap for each queue that would give its most protected victim: how soon a queue has
-    to give changes with everything it gives, the order of the nodes within it doesn't.
+    There is one heap of nodes for each queue, by the queue of the most protected victim on the node. An
+    eviction changes the order of the queues, but not the order of nodes in a heap.
     """
 
     def __init__(

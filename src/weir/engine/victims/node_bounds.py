@@ -77,7 +77,7 @@ class NodeBounds:
         self.unknown = [node for node in sorted(bare) if self._open[node] and whole[node] >= devices]
 
     def _cheapest(self, takeable: VictimEntries) -> list[tuple[int, float, int]]:
-        """Return the least price of whole devices on each node, after the rank of its tier."""
+        """Return (tier rank, price, node row) for each node on which victims free enough whole devices."""
         shape, victims = self._shape, takeable.by_node
         if victims.price.min(initial=0.0) < 0.0:
             # If another resource is short, a larger set of victims may be cheaper

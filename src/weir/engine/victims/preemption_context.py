@@ -14,10 +14,10 @@ from weir.state.jobs import Job, Pod
 
 @dataclass(frozen=True, slots=True)
 class RunnerUp:
-    """The next choice of victims: other workloads on the chosen node, or else the next node.
+    """The second-best choice of victims: other workloads on the chosen node, or those of another node.
 
-    `dearer` is the least difference in price, in device seconds. It is None if the choice comes later by
-    quota, fair share or priority, whatever its price.
+    `dearer` is the smallest amount by which it costs more, in device seconds. It is None if quota, fair share
+    or priority decided, so prices weren't compared.
     """
 
     node: int

@@ -33,10 +33,10 @@ PRICE_DIGITS = 6
 class Victim:
     """Pods that are stopped or moved at once: one elastic pod, or the rest of a workload.
 
-    `on_node` are its pods on the node. A whole workload is stopped only after its elastic pods on all nodes.
-    A victim that only `moves` must get a new place in the same plan.
+    `on_node` are its pods on the node. The rest of a workload is stopped only after its elastic pods on all
+    nodes.
 
-    A unit that only `moves` must get a new place in the same plan.
+    A victim that only `moves` must get a new place in the same plan.
     """
 
     tier: Tier
@@ -255,7 +255,7 @@ def _least(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victim
 
 
 def _greedy(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victim]) -> list[Victim]:
-    """Return a minimal set: all of them, less the most expensive ones that aren't needed."""
+    """Return a minimal set of victims: all of them, less the most expensive ones that aren't needed."""
     chosen = list(victims)
     for victim in sorted(victims, key=lambda victim: (-victim.price, victim.younger)):
         without = [other for other in chosen if other is not victim]
@@ -265,7 +265,7 @@ def _greedy(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victi
 
 
 Allowances = Callable[[Sequence[Victim]], int]
-"""Number of disruption allowances that victims use up, as far as an attempt spares them."""
+"""Function that returns the number of disruption allowances that victims use up."""
 
 
 def permitted_victim_sets(

@@ -137,7 +137,7 @@ class CertificateRotation:
 
     @property
     def caller_key(self) -> str:
-        """The key at the end of the webhooks' paths; empty before the first round."""
+        """Secret at the end of the webhooks' paths; empty before the first round."""
         return "" if self._held_last is None else self._held_last.caller_key
 
     async def round(self) -> float:

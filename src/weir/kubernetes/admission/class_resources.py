@@ -21,7 +21,7 @@ class ClassResources:
         self._provided: frozenset[str] = frozenset()
 
     def deliver(self, changes: Sequence[Change[Any]]) -> None:
-        """Take in changes of classes."""
+        """Process changes of device classes."""
         keep(changes, self._classes, lambda device_class: device_class)
         further = further_classes(self._classes, self._stated)
         self.devices = replace(self._stated, further_classes=further)

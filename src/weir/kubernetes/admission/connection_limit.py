@@ -1,7 +1,7 @@
 """Bound the connections of the port: their number, and the time for which one may stay without a request.
 
-The API server uses few connections. Another client of the port could open many, or begin a request and
-never end its head. A new connection takes the place of the oldest one that has no request under way.
+The API server uses few connections. Another client of the port could open many, or begin a request and never
+end its head. At the limit a new connection replaces the oldest one that has no open request.
 """
 
 import asyncio

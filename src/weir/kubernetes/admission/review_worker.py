@@ -1,6 +1,6 @@
 """A thread for reviews, so that the event loop can renew the lease.
 
-The size of a review bounds its work. This module bounds the number of reviews under way, and the time that a
+The size of a review bounds its work. This module bounds the number of open reviews, and the time that a
 caller waits. The API server answers a review itself when Weir doesn't (`failurePolicy: Ignore`), so a review
 that is late is dropped unless its work has begun.
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class ReviewsBusy(Exception):
-    """The review is refused: too many are under way, or its deadline has passed."""
+    """The review is refused: too many reviews are open, or its deadline has passed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -81,7 +81,7 @@ class ReviewWorker:
         """Receive a body of this length on the event loop, and return the result of its work in the thread.
 
         Raises:
-            ReviewsBusy: too many reviews are under way, or this one is late.
+            ReviewsBusy: too many reviews are open, or this one is late.
         """
         try:
             async with asyncio.timeout(self._answer_s):

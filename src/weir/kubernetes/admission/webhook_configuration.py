@@ -193,6 +193,6 @@ def is_device(resource: str) -> str:
 
 
 def is_gpu(devices: Sequence[str]) -> str:
-    """Return an expression: the resource `r` is one of these devices, or stands for a usual class of GPUs."""
+    """Return an expression that is true if the resource `r` is a device here, or a usual class of GPUs."""
     of_classes = (f"{CLASS_PREFIX}{name}" for name in DeviceResources(tuple(devices)).classes)
     return " || ".join(is_device(pattern) for pattern in dict.fromkeys((*devices, *of_classes)))

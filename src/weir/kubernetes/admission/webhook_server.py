@@ -156,10 +156,10 @@ class Listener:
         return int(self.server.sockets[0].getsockname()[1])
 
     async def cleanup(self) -> None:
-        """Close the port, and end requests under way.
+        """Close the port, and end open requests.
 
-        asyncio loses the socket of a connection that it accepted just before its server closes. So it accepts
-        no more first, and gets two turns to begin with those that it has accepted.
+        asyncio loses the socket of a connection that it accepted just before its server closes. So first it
+        stops accepting connections, and then the loop runs twice to set up those accepted before.
         """
         loop = asyncio.get_running_loop()
         for listening in self.server.sockets:

@@ -38,7 +38,7 @@ class ObjectRemoved:
 
 @dataclass(frozen=True, slots=True)
 class ObjectUnreadable:
-    """The object is there, or has changed, and doesn't look as it should."""
+    """An object exists or has changed, but its content doesn't have the expected form."""
 
     key: str
     uid: str
@@ -51,7 +51,7 @@ Deliver = Callable[[Sequence[Change[Any]]], None]
 
 
 def keep(changes: Sequence[Change[T]], kept: dict[str, Value], value: Callable[[T], Value]) -> None:
-    """Take changes into a mapping with a value of each object that is there; an unreadable one stays."""
+    """Apply changes to a mapping with a value for each existing object; unreadable ones keep their value."""
     for change in changes:
         if isinstance(change, ObjectSet):
             kept[change.key] = value(change.object)

@@ -13,4 +13,4 @@ class ContainerAddress:
 
 
 class ExecNotStarted(Exception):
-    """The command didn't start in the container; the text says why, such as a program that isn't there."""
+    """The command didn't start in the container; the text says why, such as a missing program."""

@@ -87,7 +87,7 @@ class Conflict(ApiRefused):
 
 
 class AlreadyExists(Conflict):
-    """An object of this name is there already."""
+    """An object of this name exists already."""
 
 
 class ResourceExpired(ApiRefused):

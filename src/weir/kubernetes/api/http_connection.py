@@ -1,7 +1,7 @@
 """Connection over HTTP/1.1 to an API server.
 
-asyncio carries the bytes and httptools reads the answers. It carries one request at a time, and whatever goes
-wrong on it ends it: no answer can ever be taken for that of another request.
+asyncio carries the bytes and httptools reads the answers. A connection carries one request at a time, and any
+failure closes it. So no answer can be mistaken for that of another request.
 """
 
 import asyncio
@@ -158,7 +158,7 @@ class HttpConnection(asyncio.Protocol):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _tell(self) -> None:
-        """Wake the reader if its data is there."""
+        """Wake the reader if the data that it waits for has arrived."""
         waiter = self._waiter
         if waiter is None or waiter.done():
             return
@@ -198,7 +198,7 @@ class HttpConnection(asyncio.Protocol):
         self.end()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail the request under way and report the loss."""
+        """Fail the open request and report the loss."""
         if exc is None and self._why is None and self._head and not self._says_its_end():
             self._ended = True
         self._why = self._why or ConnectionLost(

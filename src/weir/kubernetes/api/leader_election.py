@@ -183,7 +183,7 @@ class LeaderElection:
         self._resigned = True
 
     async def release(self) -> None:
-        """Release the lease at once. No write may be under way any more."""
+        """Release the lease at once. No write may be open any more."""
         self._released = True
         self._freed.set()
         await self._at_rest.wait()

@@ -39,10 +39,10 @@ def at_s(written: str | None) -> float | None:
 
 
 def workload_identity(namespace: str, owner_uid: str, gang: str = "", *, uid: str = "") -> str:
-    """Return the identity of a workload; `gang` tells the gangs of one owner apart.
+    """Return the identity of a workload; `gang` distinguishes the gangs of one owner.
 
-    A pod may name any uid as its owner's, so the namespace is a part of it. The `uid` of the workload's
-    object stands for an owner that isn't known.
+    A pod may name any uid as that of its owner, so the namespace is part of the identity. For an unknown
+    owner it has the `uid` of the Workload object.
     """
     of_owner = f"{owner_uid}/{gang}" if owner_uid and gang else owner_uid
     return f"{namespace}/{of_owner or uid}"

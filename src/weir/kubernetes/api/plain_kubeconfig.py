@@ -95,7 +95,7 @@ def _chosen(file: _File, name: str | None) -> PlainKubeconfig | None:
     """Return a context of a file, or None.
 
     Raises:
-        ValueError: it says more than a plain one, or isn't there.
+        ValueError: the context is missing, or has more than a plain one.
     """
     context = msgspec.convert(_named(file.contexts, name or file.current_context).context, _Context)
     cluster = msgspec.convert(_named(file.clusters, context.cluster).cluster, _Cluster)

@@ -1,8 +1,8 @@
 """Shares of GPUs that a DRA driver offers by consumable capacity: a part of each capacity of a device.
 
-A class with the label is one of shared GPUs. A pod with a fraction asks for the resource that stands for the
-class. Weir makes the claim of the pod, like that for other extended resources, on the node that it chose:
-there the part of a capacity is an amount.
+A device class with the label has shared GPUs. A pod with a fraction requests the extended resource of the
+class. Weir creates the claim of the pod, as for other extended resources, once it has chosen the node: only
+then the fraction of a capacity is a known amount.
 """
 
 import math

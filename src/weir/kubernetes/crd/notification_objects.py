@@ -25,7 +25,7 @@ CHANNELS: list[Channel] = ["mail", "slack", "webhook"]
 QUEUED_MAX = 200
 """Notifications of a rule that aren't delivered yet: all are in one object."""
 TOLD_MAX = 500
-"""Events that a rule has taken in: each with its time and key."""
+"""Number of processed events that a rule remembers, each with its time and key."""
 DELIVERIES_MAX = 20
 """Messages that are over."""
 SENTENCE_MAX = 500
@@ -53,7 +53,7 @@ class NotificationRuleSpec(ApiStruct, omit_defaults=True):
 
 
 class QueuedNotification(ApiStruct, omit_defaults=True):
-    """An event as the rule tells of it."""
+    """An event in the words of a notification rule."""
 
     at: Needed[Moment]
     topic: Needed[str]

@@ -74,7 +74,7 @@ def _settings_of(spec: Mapping[str, Any], base: SchedulerSettings) -> SchedulerS
 
 
 def _without_position(mistake: str) -> str:
-    """Return a mistake without the position in the text that was made of the spec."""
+    """Return an error message without its position: the text that it counts in was made from the spec."""
     place, _, rest = mistake.partition(": ")
     head = place.partition(":")[0]
     return f"{head}: {rest}" if rest else mistake

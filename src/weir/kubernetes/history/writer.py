@@ -1,7 +1,8 @@
 """Writer of the history, in its own thread, while this replica leads.
 
-Scheduling never waits for the database. While it is away the changes wait in memory, and the time between
-two tries grows. What can't wait that long is counted, and the history says so.
+Scheduling never waits for the database. While the database can't be reached, the changes wait in memory, and
+the pauses between attempts grow. Changes beyond the memory's limit are dropped and counted, and the history
+states the gap.
 """
 
 import time

@@ -1,7 +1,7 @@
 """Projects and departments of Run:ai, as its REST answers /api/v1/org-unit/projects and /departments.
 
-Amounts there are GPUs, thousandths of a core and megabytes; a negative limit is none. Quotas of several node
-pools are added up.
+Amounts there are GPUs, thousandths of a core and megabytes; a negative limit means no limit. Quotas of
+several node pools are added up.
 """
 
 from collections import defaultdict

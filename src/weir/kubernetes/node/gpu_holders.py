@@ -28,7 +28,7 @@ class WholeGpu:
 
 
 class PodDevice(NamedTuple):
-    """A device of a pod. `gpu` is None if its use can't be told apart."""
+    """A device of a pod. `gpu` is None if the use of this pod can't be separated from others."""
 
     namespace: str
     pod: str

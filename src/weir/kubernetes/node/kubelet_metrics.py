@@ -54,12 +54,12 @@ class LoadRates:
         self._counts: dict[tuple[str, ...], _Count] = {}
 
     def take(self, text: str) -> dict[Pod, PodLoad]:
-        """Take the metrics in, and return the rates of their pods.
+        """Process new metrics, and return the rates of their pods.
 
-        A rate is known if those of all containers and interfaces of the pod are.
+        The rate of a pod is known if those of all its containers and interfaces are.
 
         Raises:
-            NoKubeletMetrics: they can't be read.
+            NoKubeletMetrics: the metrics can't be read.
         """
         try:
             samples = list(_samples(text))

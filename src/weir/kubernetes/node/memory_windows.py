@@ -64,7 +64,7 @@ class MemoryWindows:
         return sorted(watched), largest[:MEMORY_MAX]
 
     def _by_pod(self, gpu: GpuMemory) -> dict[str, int] | None:
-        """Return the memory of each pod; None if some of it can't be told apart."""
+        """Return the memory of each pod; None if a part of it can't be attributed."""
         if gpu.used is None or gpu.of_processes is None:
             return None
         by_pod: defaultdict[str, int] = defaultdict(int)

@@ -110,7 +110,7 @@ class ClusterNotifications:
         yield from (removal for removal in self._removed if removal[0] > oldest_s)
 
     def lead(self) -> None:
-        """Begin to take in events and to send."""
+        """Begin to process events and to send messages, as the leader."""
         self._term = self._next_term()
         self._term.start()
 

@@ -213,7 +213,7 @@ class NotificationTerm:
             self._catch_up([state for state in changed if state is not None])
 
     def _set(self, rule: NotificationRuleObject) -> RuleState | None:
-        """Process a rule; return it if events of its workloads are to be taken in."""
+        """Process a rule; return it if events of its workloads have to be collected."""
         try:
             return self._take_rule(rule)
         except Exception:  # noqa: BLE001 - one rule that fails keeps no other from being sent

@@ -176,7 +176,7 @@ class RuleState:
             self.rests_until_s = 0.0
 
     def _tell(self, event: StatedEvent, uid: str) -> None:
-        """Take note that an event is taken in. The status has the latest ones for the next leader."""
+        """Record that an event was processed; the status keeps the latest ones for the next leader."""
         self.is_changed = True
         self.unwritten.add(uid)
         self._told.setdefault(uid, set()).add(event.id)

@@ -1,7 +1,7 @@
 """Events of a workload for notifications, read from its object.
 
-The status of the object states them, the past ones too. So a new leader finds the events that an earlier one
-has not told, as long as the object is there.
+The status of the object has them, past ones included. So a new leader finds the events that an earlier leader
+hasn't reported, as long as the object exists.
 """
 
 import hashlib

@@ -67,10 +67,11 @@ if TYPE_CHECKING:  # without a history, nothing of a database is imported
     from weir.kubernetes.history.stored_answers import StoredAnswers
 
 REQUESTS_MAX, REQUESTS_OF_ONE_MAX = 64, 16
-"""Limit of requests under way, of all people and of one; others are refused, and clients repeat them."""
+"""Limits of concurrent requests, of all people and of one; others are refused, and clients repeat them."""
 LARGE_MAX, LARGE_OF_ONE_MAX = 4, 2
-"""Reports, and answers about the whole cluster, under way: each may have tens of megabytes. Answers with
-curves take long to make: as many are made at a time, and others wait.
+"""Limit of concurrent reports and answers about the whole cluster: each may have tens of megabytes.
+
+Answers with curves take long to make. The same number of them is made at a time, and others wait.
 """
 FEW = 2_000
 """Workloads that are filtered on the event loop; more are in a thread, because the loop renews the lease."""

@@ -111,7 +111,7 @@ class ClusterState:
     # Observations
 
     def see(self, resource: str, changes: Iterable[Change[Any]], now_s: float) -> None:
-        """Process new, changed and removed objects of one resource.
+        """Process new, changed and removed objects of one resource; an unreadable one affects no other.
 
         One that can't be taken in costs no other.
         """
@@ -217,7 +217,7 @@ class ClusterState:
     # Results
 
     def facts(self, now_s: float) -> list[Fact]:
-        """Return the facts that control hasn't been told yet."""
+        """Return the facts that control hasn't received yet."""
         self.pods.advance(now_s)
         self.orders.come_due()
         self._settle_claims()

@@ -1,4 +1,7 @@
-"""Changes are taken in one object at a time: one that fails is marked as unreadable, and the next follows."""
+"""Process changes one object at a time.
+
+An object that fails is marked as unreadable, and the next one follows.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -11,12 +14,12 @@ from weir.kubernetes.state.pods.resolver import PodResolver
 from weir.kubernetes.state.unreadable import UnreadableObjects, held_roughly, node_in, rough
 
 _SAY_SO_THEMSELVES = ("pods", "nodes")
-"""Resources of which an object that is taken in may still be unreadable, or in part."""
+"""Resources whose handlers mark unreadable objects, or unreadable parts of objects, themselves."""
 See = Callable[[str, Any], None]
 
 
 class Intake:
-    """Takes in each resource, and keeps the pods that couldn't be taken in."""
+    """Processes the objects of each resource, and keeps the pods that couldn't be read."""
 
     def __init__(
         self,
@@ -26,7 +29,7 @@ class Intake:
         unreadable: UnreadableObjects,
         drop: Callable[[str], None],
     ) -> None:
-        """Create an intake. `drop` forgets a pod that was taken in before, even in part."""
+        """Create an intake. `drop` forgets a pod, even one of which only a part was processed."""
         self._sees = sees
         self._node_states = node_states
         self._resolver = resolver

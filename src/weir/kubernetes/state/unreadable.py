@@ -1,7 +1,7 @@
-"""Objects that couldn't be taken in, each with a sentence, and the least usage of such a pod.
+"""Objects that couldn't be processed, each with a sentence, and the least usage of such a pod.
 
-One bad object costs itself and nothing else: it is marked here, people and metrics hear of it, and a bound
-pod's devices count as another's. Everything else goes on.
+One bad object affects only itself: it is marked here, and people and metrics report it. The devices of a
+bound pod that can't be read count as foreign usage.
 """
 
 from collections import Counter, deque
@@ -22,14 +22,14 @@ from weir.model.resources import PODS
 QUARANTINED = "quarantined workloads"
 """In place of a resource: workloads whose pods can be read, and at which the scheduler failed."""
 FRESH_MAX = 1_000
-"""Unreadable objects about which people are still to be told."""
+"""Limit of unreadable objects that haven't been reported to people yet."""
 SENTENCE_MAX = 500
 _LOG = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadableObject:
-    """An object that couldn't be taken in."""
+    """An object that couldn't be processed."""
 
     resource: str
     key: str
@@ -38,7 +38,7 @@ class UnreadableObject:
 
 
 class UnreadableObjects:
-    """Keeps the sentence of each object that couldn't be taken in, by resource and key."""
+    """Keeps a sentence for each object that couldn't be processed, by resource and key."""
 
     def __init__(self, managed: ManagedNamespaces = ALL) -> None:
         self._managed = managed
@@ -46,7 +46,7 @@ class UnreadableObjects:
         self._fresh: deque[UnreadableObject] = deque(maxlen=FRESH_MAX)
 
     def note(self, resource: str, key: str, uid: str, why: str | Exception) -> str:
-        """Mark an object as unreadable; return the sentence that people are told."""
+        """Mark an object as unreadable; return the sentence for people."""
         detail = why if isinstance(why, str) else f"{type(why).__name__}: {why}"
         sentence = f"Weir can't read this object and leaves it out: {detail}"[:SENTENCE_MAX]
         if self._sentences.get((resource, key)) != sentence:
@@ -63,7 +63,7 @@ class UnreadableObjects:
         return self._sentences.pop((resource, key), None) is not None
 
     def take(self) -> list[UnreadableObject]:
-        """Return those of which people haven't been told yet."""
+        """Return the unreadable objects that haven't been reported to people yet."""
         fresh = list(self._fresh)
         self._fresh.clear()
         return fresh

@@ -120,7 +120,7 @@ class ClusterSweepController:
         return list(islice(self._turns.take(free, _namespace), TOGETHER_MAX - len(self._passes)))
 
     async def close(self) -> None:
-        """Stop the passes under way."""
+        """Stop the running passes."""
         passes = list(self._passes.values())
         for task in passes:
             task.cancel()

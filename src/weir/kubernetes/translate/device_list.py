@@ -35,7 +35,7 @@ def device_name(name: str) -> str:
     """Return the name of a resource of devices.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is no name of a resource.
     """
     if not _RESOURCE.fullmatch(name):
         raise ValueError(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from weir.model.workloads import WHOLE_MILLI
 
 CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
-"""Prefix of the resource that stands for a device class, in pods and in Kubernetes' own quotas."""
+"""Prefix of the extended resource of a device class, in pods and in Kubernetes' own quotas."""
 GPU_CLASSES = ("gpu.nvidia.com", "mig.nvidia.com", "gpu.amd.com", "gpu.intel.com")
 """Classes of GPUs where the configuration names none."""
 
@@ -44,7 +44,7 @@ class DeviceResources:
         return any(_is_named(resource, pattern) for pattern in self.resources)
 
     def has_gpus(self, resource: str) -> bool:
-        """Return True if a resource is one of devices, or stands for a device class of GPUs."""
+        """Return True if a resource is one of devices, or that of a device class of GPUs."""
         of_class = resource.removeprefix(CLASS_PREFIX)
         is_class = of_class != resource and (of_class in self.classes or of_class in self.further_classes)
         return is_class or self.names(resource)

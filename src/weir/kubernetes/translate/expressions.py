@@ -190,7 +190,7 @@ class _Parser:
         return ValueError(f"{self.text!r} {problem}: write one such as sum(spec.groups.*.replicas|1)")
 
     def next(self, *wanted: str) -> str:
-        """Return the next token if it is one of those wanted, else an empty string."""
+        """Return the next token if it is one of these, else an empty string."""
         if self.place < len(self.words) and self.words[self.place] in wanted:
             self.place += 1
             return self.words[self.place - 1]
@@ -274,7 +274,7 @@ class KindCondition:
         return any(at(body, self.steps)) if "*" in self.steps else bool(next(at(body, self.steps), None))
 
     def since(self, body: Mapping[str, Any]) -> str:
-        """Return since when a status condition holds for an object; empty if the object doesn't say so."""
+        """Return since when a status condition of an object holds; empty if the object has no time of it."""
         if not self.type:
             return ""
         held = (condition for condition in at(body, (*CONDITIONS, "*")) if self._is_true(condition))

@@ -1,4 +1,4 @@
-"""GPUs anywhere in an object that makes pods, whatever its kind: in the templates of its pods.
+"""GPUs in the pod templates of an object of any kind that makes pods.
 
 Kinds differ in where they have their templates, but a template looks the same everywhere. So the object is
 searched, up to a number of values.

@@ -1,8 +1,8 @@
 """Workload of a pod, from its owners: identity, gang and size.
 
-What the kinds say about their pods is in a table (`kinds.yaml`), not in code. The workload belongs to the
-highest object above a pod whose kind the table knows. A pod under none of them stands for one of many pods of
-an unknown owner, and its reason says what to change.
+The fields of each kind that describe its pods are in a table (`kinds.yaml`), not in code. The workload
+belongs to the highest object above a pod whose kind the table knows. Without such an object, a pod counts as
+one of many pods of an unknown owner, and its reason names the remedy.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -192,8 +192,8 @@ class WorkloadKinds:
     ) -> DerivedWorkload:
         """Return the workload of a pod.
 
-        `owners` is the chain of its controllers, lowest first, as far as known. `absent` is the topmost one,
-        if it isn't there.
+        `owners` is the chain of its controllers, lowest first, as far as known. `absent` is the topmost
+        controller if it doesn't exist.
         """
         chain = [(rule, owner) for owner in owners if (rule := self._rule(owner)) and rule.workload]
         rules = [] if absent is None else self._of_workloads(absent)
@@ -282,7 +282,7 @@ def _derived(
 def _of_absent(
     pod: KubePod, owner: OwnerReference, rules: Sequence[KindRule], below: Sequence[KindRule]
 ) -> DerivedWorkload:
-    """Return the workload of an owner that isn't there, by the entries for its kind and those below it."""
+    """Return the workload of a missing owner, by the entries for its kind and for those below it."""
     top = next((rule for rule in rules if rule.when is None), rules[0])
     if top.below:
         rules = [rule for rule in below[::-1] if not rule.below][:1] or rules

@@ -27,7 +27,7 @@ def exact(written: Written) -> Fraction:
     """Return the exact value of a quantity.
 
     Raises:
-        ValueError: it is none; the message says what to write.
+        ValueError: the text is no quantity; the message has an example.
     """
     if isinstance(written, str) and _NO_LEADING_DIGIT.match(written):
         return quantity(written.replace(".", "0.", 1))

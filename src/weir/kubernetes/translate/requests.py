@@ -113,7 +113,7 @@ def in_units(exactly: Mapping[str, Fraction], devices: DeviceResources) -> dict[
 
 
 def _of(resources: ContainerResources) -> Amounts:
-    """Return the requests of a container; a limit stands for a missing request."""
+    """Return the requests of a container; a limit counts as the request where that is missing."""
     return amounts({**resources.limits, **resources.requests})
 
 

@@ -1,4 +1,4 @@
-"""The resources beside devices that requests may name: their number is bounded, whatever users write.
+"""The resources beside devices that requests may name: their number is bounded.
 
 The engine keeps a row for each resource, by node and by queue, for as long as it runs. So a pod can't add a
 resource that no node states; and of host ports, which no node states, the cluster takes a limited number.

@@ -83,7 +83,7 @@ class UseClassifier:
         *,
         ignores_interaction: bool,
     ) -> ClusterUse:
-        """Take measurements in, and return the use of everything. Without any, all of it is unknown."""
+        """Process measurements, and return the use of all devices; without measurements it is unknown."""
         passed_s = 0.0 if self._last_s is None else max(0.0, at_s - self._last_s)
         self._last_s = at_s
         pods: defaultdict[str, list[DeviceHolder]] = defaultdict(list)

@@ -74,7 +74,7 @@ class UsageReader:
         self._woken.set()
 
     def close(self) -> None:
-        """Begin no further look. One under way ends by its own limits."""
+        """Begin no further reading. An open one ends by its own time limits."""
         self._ends.set()
         self._woken.set()
 

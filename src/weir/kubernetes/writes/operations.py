@@ -60,7 +60,7 @@ class Preparation:
 class AllocateClaim:
     """Devices of a resource claim, to be written before its pod is bound; None: the claim has devices.
 
-    A special claim stands for the pod's extended resources: it is made where it is missing.
+    The special claim for the pod's extended resources is created if it doesn't exist.
     """
 
     path: str

@@ -31,11 +31,11 @@ _SECRETS = re.compile(
 A password may hold a slash or an @; Podman then takes its beginning for a port. A digest follows another @.
 """
 _IS_MISSING = 1
-"""Exit code of `podman image exists` for an image that isn't there; others are failures."""
+"""Exit code of `podman image exists` for a missing image; other codes are failures."""
 
 
 class ImageNotAvailable(Exception):
-    """The image isn't there and can't be got; the text says why."""
+    """The image is missing and can't be pulled; the text says why."""
 
 
 def ensure(podman: Sequence[str], image: str, pull: str, store: str) -> str:

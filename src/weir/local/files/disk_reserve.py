@@ -53,7 +53,7 @@ class DiskReserve:
         return f"The disk that holds {self._path.parent} is full. {kept}; free some space."
 
     def restore(self) -> bool:
-        """Make the reserve where it is missing or small and the disk has plenty; True if it is there."""
+        """Make a missing or small reserve again if the disk has plenty; return True if it exists."""
         with suppress(OSError):
             size = min(BYTES, self._free() // _PART_MAX)
             if size >= BYTES_MIN and (not self.is_there or self._path.stat().st_size <= size // 2):

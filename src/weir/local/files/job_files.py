@@ -99,8 +99,8 @@ def read_at(directory_fd: int | None, name: str, most: int) -> bytes | Unreadabl
 
     The answer is None if there is no such file.
 
-    Directories of a path may be links, so a file that the kernel makes in /proc isn't read either: it may say
-    something of this process.
+    Directories of a path may be links, so files in /proc aren't read either: they could reveal facts about
+    this process.
 
     Raises:
         OSError: the machine lacks memory or file descriptors.

@@ -110,7 +110,7 @@ def _is_index(name: object) -> bool:
 
 
 def _content(path: str) -> bytes | None:
-    """Return the content of a regular file; None if it is none, is too large or can't be read."""
+    """Return the content of a file; None if it isn't a regular file, is too large or can't be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -20,7 +20,7 @@ INHERITED = (
 """Variables inherited from the pool's own environment, with all that begin with LC_."""
 _OF_ONE_USER = frozenset(("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "XDG_RUNTIME_DIR"))
 LAST_CALL_S = 5
-"""Time for which `torchrun` waits for further pods once the least number is there."""
+"""Time for which `torchrun` waits for further pods once the minimum number has joined."""
 ELASTIC_RESTARTS_MAX = 1000
 """Restarts of the workers of `torchrun`: a pod that leaves is one."""
 ELASTIC = "WEIR_ELASTIC"

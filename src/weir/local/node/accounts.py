@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 _NO_NEW_PRIVILEGES, _DUMPABLE = 38, 4
 _OVERFLOW_UIDS = (65_534, 65_535)
-"""User ids that stand for no user, whatever their names are."""
+"""User ids that belong to no user, even if an account has one of them."""
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 

@@ -1,4 +1,4 @@
-"""Work in a child process, which ends with the work whatever happens in it."""
+"""Work in a child process, whose crash or hang can't harm the node process."""
 
 import os
 from collections.abc import Callable

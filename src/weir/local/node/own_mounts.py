@@ -18,8 +18,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def close_devices(files: Sequence[str]) -> None:
     """Give this process mounts of its own, in which it can't open these device files.
 
-    Each file is mounted over itself without devices. The kernel refuses to take such a mount away to everyone
-    without the rights of root, also in a user namespace.
+    Each file is mounted over itself with the option `nodev`. The kernel lets only root remove such a mount,
+    also in a user namespace.
 
     Raises:
         OSError: the kernel doesn't allow it.

@@ -64,7 +64,7 @@ class NodeProcess:
                         return code
 
     def _reap(self, server: int) -> int | None:
-        """Take note of ended children; return the exit code of the server if it is one of them."""
+        """Process the ends of children; return the exit code of the server if it is one of them."""
         code = None
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:

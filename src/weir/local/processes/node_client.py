@@ -112,7 +112,7 @@ class RootNode:
     """
 
     def __init__(self, described: str, gone: Callable[[], None]) -> None:
-        """Take over the sockets that the node process describes in the variable `SOCKETS_VARIABLE`."""
+        """Use the sockets that the node process describes in the variable `SOCKETS_VARIABLE`."""
         record = json.loads(described)
         self.groups = Cgroups(*record["groups"])
         self.devices: str = record["devices"]

@@ -1,10 +1,9 @@
 """Timeline over restarts of the server and of the machine: the file `clock.json` of a home.
 
-Within one boot of the machine the timeline follows the boot clock, whatever the wall clock was set to.
-After another boot only the wall clock can tell how long the machine was off, and it may be wrong. So the
-timeline never goes back and never advances by more than AWAY_S_MAX: a wrong clock can't make a history old
-enough to be deleted. Time off that this leaves out is kept beside it: no token
-lives longer by it.
+Within one boot of the machine the timeline follows the boot clock, and changes of the wall clock don't
+matter. After another boot only the wall clock can tell how long the machine was off, and it may be wrong. So
+the timeline never goes back and never advances by more than AWAY_S_MAX: a wrong clock can't make a history
+old enough to be deleted. Time off that this leaves out is kept beside it: no token lives longer by it.
 """
 
 import time
@@ -96,5 +95,5 @@ def _stored(home: Path) -> _StoredClock | None:
 
 
 def _interval(value: object) -> float:
-    """Return a number of seconds; 0 if it is none, as in a file of an earlier version."""
+    """Return a number of seconds; 0 if the value isn't one, as in a file of an earlier version."""
     return value if isinstance(value, float) and 0.0 <= value <= _LATEST_S else 0.0

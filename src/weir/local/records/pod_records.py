@@ -143,7 +143,7 @@ def parse_message(line: bytes, span: TimeBounds) -> JobMessage | None:
 
 
 def parse_object(text: bytes) -> dict[str, Any] | None:
-    """Return the JSON object that a text is; None if it is none."""
+    """Return the JSON object in a text; None if the text isn't a JSON object."""
     try:
         value = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError):

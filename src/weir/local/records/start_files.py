@@ -2,7 +2,7 @@
 
 The server opens them in a directory that users can't enter, takes the lock, and passes them on. So a
 supervisor reads and writes its own records with the rights of its user, and no others. The lock is held as
-long as an open copy exists: in a message under way, in the supervisor.
+long as an open copy exists: in the supervisor, or in a message that it hasn't received yet.
 
 Standard library only; runs in supervisors.
 """

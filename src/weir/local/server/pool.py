@@ -317,7 +317,7 @@ class PoolService(PoolState):
         return await self._row_after_step(name, record.launch.uid)
 
     async def _row_after_step(self, name: str, uid: int) -> WorkloadRow:
-        """Return a workload's row after control has taken in all facts."""
+        """Return a workload's row after control has processed all facts."""
         try:
             await self.query(lambda _: None)
         except RequestRefused:

@@ -142,7 +142,7 @@ def write_start_spec(
     boot_s: float,
     log_max: int,
 ) -> Sequence[Words] | None:
-    """Have a start on disk, and return the control groups of its pod; None if its directory was there before.
+    """Store the spec of a start on disk, and return the control groups of its pod.
 
     Raises:
         OSError: the spec couldn't be written; no part of it is left.

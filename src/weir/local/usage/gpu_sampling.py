@@ -1,7 +1,7 @@
 """Utilization of devices and pods, measured on request.
 
 NVML reports real devices by process; the utilization of an exclusive device counts for its pod. Virtual
-devices have no utilization: the processor time of the pod stands for it, and the reading says so.
+devices have no utilization: the processor time of the pod replaces it, and the reading is marked.
 """
 
 import os

@@ -29,7 +29,7 @@ class PodCounters:
 
 @dataclass(frozen=True, slots=True)
 class PodRates:
-    """Bytes per second between two readings; None if they can't be told."""
+    """Bytes per second between two readings; None if they are unknown."""
 
     disk: float | None = None
     network: float | None = None

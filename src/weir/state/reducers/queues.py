@@ -1,4 +1,4 @@
-"""The quota tree and the topologies, each told as a whole."""
+"""The quota tree and the topologies; each event of them has the whole tree, or all topologies."""
 
 from weir.state import events
 from weir.state.cluster import Cluster

@@ -171,7 +171,7 @@ class ClusterHistory:
         self._store(connection, changes)
 
     def _free_names(self, connection: Connection, changed: Sequence[ClusterHistoryEntry]) -> None:
-        """End older workloads of the names of live ones if their ends were never seen, not even now."""
+        """End stored workloads whose name a new live workload has, and whose own end wasn't observed."""
         live = {workload.row.name: workload.row for workload in changed if workload.is_live}
         ending = {workload.row.uid for workload in changed if not workload.is_live}
         namesakes = select(_uid, workloads.c.name).where(

@@ -42,7 +42,7 @@ class BackupContents:
 
 
 def backup(home: Path, url: str | None, file: Path) -> BackupContents:
-    """Write a backup of a pool's database to a file that isn't there yet, readable by its owner only.
+    """Write a backup of a pool's database to a new file, readable by its owner only.
 
     Raises:
         StoreFailed: there is no database, it can't be read, or the file exists already.

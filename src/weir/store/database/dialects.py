@@ -57,7 +57,7 @@ def address_of(url: str | None, home: Path | None) -> URL:
 
 
 def encrypted(address: URL) -> URL:
-    """Return an address that requires TLS, unless it says something else or names this machine."""
+    """Return a database address that requires TLS, unless it has a TLS setting or names this machine."""
     is_near = address.host is None or address.host.startswith("/") or address.host in _NEAR
     if address.get_backend_name() != "postgresql" or is_near or "sslmode" in address.query:
         return address

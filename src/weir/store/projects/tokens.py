@@ -52,7 +52,7 @@ class TokenTable:
         """Make a token and return it with its text. The text is shown only now: the store keeps its SHA-256.
 
         Raises:
-            NoSuchQueue: a project isn't there.
+            NoSuchQueue: a project doesn't exist.
         """
         text, hashed = _new_text()
         values = {
@@ -155,7 +155,7 @@ class TokenTable:
 
 
 def without_project(connection: Connection, project: str) -> None:
-    """Take a project out of every token, in the transaction that deletes it."""
+    """Remove a project from every token, in the transaction that deletes the project."""
     for id_, written in connection.execute(select(tokens.c.id, tokens.c.projects)).all():
         projects = json.loads(written)
         if project in projects:

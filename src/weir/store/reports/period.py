@@ -107,7 +107,7 @@ def percentiles(values: Iterable[float]) -> WaitTimes:
 
 
 def _times(histograms: Mapping[str, Histogram], by: By, exact: Callable[[], Times]) -> Times:
-    """Return exact percentiles if they are few and their records are there, otherwise rounded ones."""
+    """Return exact percentiles if the times are few and still recorded, otherwise rounded ones."""
     total: Histogram = Counter()
     for counts in histograms.values():
         total.update(counts)

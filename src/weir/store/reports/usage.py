@@ -187,10 +187,12 @@ def _counts(
 def _on_nodes(
     connection: Connection, period_pieces: Sequence[Piece], first: int, end: int, scope: ReportScope
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Return the workloads that held devices on a node, and those of them that ended in the period.
+    """Yield by node the number of workloads that held devices there, and how many ended in the period.
 
-    The others are few, unless the period is long ago: those that are live or ended later, and those whose
-    last sample is of after their end. Sums of each span are read by themselves: an OR reads them twice.
+    Those that did not end in the period are counted and subtracted, since they are few unless the period is
+    long ago. They are live, ended later, or ended shortly before with a last sample inside the period.
+
+    Sums of each length of span are separate queries: an OR would read them twice.
     """
     node, uid, ended_s = workload_uses.c.node, workload_uses.c.uid, workloads.c.ended_s
     chosen = select(workloads.c.uid).where(*scope.conditions(workloads))

@@ -1,7 +1,8 @@
 """Sweeps, their trials, and the results at their rungs.
 
-A trial is written with its workload in one transaction. So are a result with the suspension of its workload,
-and a promotion with the end of that suspension. Whatever ends the server, none of them is there by halves.
+A trial is written with its workload in one transaction. The same holds for a result with the suspension of
+its workload, and for a promotion with the end of that suspension. So a crash of the server leaves none of
+these pairs incomplete.
 """
 
 import json

@@ -20,7 +20,7 @@ from weir.kubernetes.api.client import ApiClient
 from weir.model.resources import seconds
 
 REQUESTS_OPEN_MAX = 32
-"""Requests of one person that are under way; a page has few."""
+"""Limit of concurrent requests of one person; a page has few."""
 LOGS_OPEN_MAX = 4
 """Logs of one person that are open: a browser has six connections to a server."""
 LOG_PODS_MAX = 16

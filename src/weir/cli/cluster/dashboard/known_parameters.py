@@ -31,7 +31,7 @@ _KNOWN: Mapping[str, Sequence[str]] = {
     },
     **dict.fromkeys(("GET status", "GET whoami", "GET snapshot"), ()),
 }
-"""Parameters by method and path; an asterisk stands for a name. A cluster refuses other paths itself."""
+"""Parameters by method and path; an asterisk matches any name. A cluster refuses other paths itself."""
 
 
 def refuse_unknown(method: str, parts: Sequence[str], params: Iterable[str]) -> None:

@@ -70,7 +70,7 @@ class PersonToken:
         return f"Bearer {self._granted.id_token}"
 
     def close(self) -> None:
-        """End a renewal that is under way."""
+        """Cancel a renewal that has begun."""
         self.ended = self.ended or "You have signed out: sign in again."
         if self._renewing is not None:
             self._renewing.cancel()

@@ -1,7 +1,7 @@
 """Connections to the program of a session in a container: an exec stream each, reused for requests.
 
-A small script in the container joins the stream with the program's socket. The Python or the Node that is
-there runs it: a program that is opened in a browser has one of them.
+A small script in the container connects the stream to the program's socket. The container's Python or Node
+runs it: every program that is opened in a browser brings one of them.
 """
 
 import asyncio

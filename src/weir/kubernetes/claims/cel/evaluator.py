@@ -135,7 +135,7 @@ class _Evaluation:
         raise CelError(f"undeclared reference to {tree.value}")
 
     def named_type(self, tree: Expr, scope: Scope) -> Any:
-        """Return the type that a name with dots stands for, or a field if it starts with a variable."""
+        """Return the type with a dotted name, or a field if the name starts with a variable."""
         is_field = tree.value.partition(".")[0] in scope
         return self.value(tree.operands[0], scope) if is_field else TYPES[tree.value]
 

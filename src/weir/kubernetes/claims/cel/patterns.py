@@ -55,7 +55,7 @@ def _program(pattern: str, charge: Charge) -> Any:
     """Return a compiled pattern; compiling is charged each time, so that a cache changes no result.
 
     Raises:
-        CelError: it is none, or too large.
+        CelError: the text is no pattern, or the pattern is too large.
     """
     if len(pattern) > PATTERN_MAX:
         raise CelError(f"a pattern has at most {PATTERN_MAX} characters")

@@ -30,11 +30,11 @@ class Markers:
     fields: tuple[tuple[Any, str], ...]
     """Values of fields, each with the expression of an object, or of a list, that is left out when empty."""
     conditions: Mapping[str, str]
-    """Texts that are there under a condition, as an item or as the value of a field."""
+    """Texts that exist only under a condition, as an item or as the value of a field."""
     parts: tuple[tuple[Any, str], ...] = ()
-    """Values, other than texts, that are there under a condition."""
+    """Values, other than texts, that exist only under a condition."""
     keys: Mapping[str, str] = field(default_factory=dict)
-    """Keys of fields that are there under a condition."""
+    """Keys of fields that exist only under a condition."""
 
 
 def template(manifests: Iterable[tuple[Thing, Sequence[str]]], markers: Markers) -> str:

@@ -101,7 +101,7 @@ def _names(namespace: str, options: PodOptions) -> list[Thing]:
 
 
 def _critical_pods(namespace: str, replicas: int, options: PodOptions) -> list[Thing]:
-    """Return a quota of critical pods: some clusters take them only in namespaces that have one."""
+    """Return a quota for critical pods: some clusters accept them only in namespaces that have one."""
     if options.priority_class is None or not options.priority_class.startswith("system-"):
         return []
     scope = {"scopeName": "PriorityClass", "operator": "In", "values": [options.priority_class]}

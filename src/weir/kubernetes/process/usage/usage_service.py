@@ -66,7 +66,7 @@ class UsageService:
         self.reader.close()
 
     def _taken(self, use: ClusterUse) -> None:
-        """Take a result, in the thread of the reader."""
+        """Publish a result. Called in the thread of the reader."""
         self.use = use
         self.measured(use)
         if self._leads():

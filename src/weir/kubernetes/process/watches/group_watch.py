@@ -21,7 +21,7 @@ FORMS = {
     ),
     WORKLOAD: (ServedForm(GROUP, "workloads", ("v1alpha1",), SchedulingGroupObject), "groupworkloads"),
 }
-"""By kind: its form, and the name under which changes are told."""
+"""The form of each kind, and the name under which its changes are passed on."""
 LOOK_S = 0.5
 """Interval at which the watch looks for pods that name a group."""
 

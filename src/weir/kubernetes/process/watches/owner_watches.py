@@ -1,8 +1,8 @@
 """Watches of the kinds that make pods, each in one version: the first that the API server has.
 
 An object in two versions would be two owners, and its pods would move from one to the other and back. The
-objects of a version that isn't there any more count as they were last. That ends when another version has
-them or the API server says that it serves none.
+objects of a version that the API server no longer has keep their last state. That ends when another version
+has them or the API server says that it serves none.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class OwnerWatch:
         self._is_gone = False  # True if the API server serves no version of the kind
 
     async def run(self) -> None:
-        """Watch for ever, in whatever version is there."""
+        """Watch for ever, in the version that the API server has at the time."""
         while True:
             for version in self._versions:
                 version.take_over(self._read.hand_over())

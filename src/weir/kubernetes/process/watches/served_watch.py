@@ -1,7 +1,7 @@
 """Watch of a resource that releases of Kubernetes serve in different versions, or not at all.
 
 The API server says which versions it serves: of several, the newest one that Weir knows is read. The objects
-of a version that isn't there any more count as they were last. That ends when another version has them or the
+of a version that is no longer served keep their last state. That ends when another version has them or the
 API server says that it serves none.
 """
 
@@ -110,7 +110,7 @@ class ServedWatch:
         self._last: Reflector[Any] | None = None
 
     async def run(self) -> None:
-        """Watch for ever, in whatever version is served."""
+        """Watch for ever, in the version that is served at the time."""
         form = self._form
         while True:
             try:

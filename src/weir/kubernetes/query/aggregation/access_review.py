@@ -15,7 +15,7 @@ from weir.kubernetes.query.aggregation.refusals import QueryRefused
 KEPT_S = 10.0
 ANSWERS_MAX = 1_000
 UNDER_WAY_MAX, OF_ONE_MAX = 16, 4
-"""Access reviews under way, of all people and of one; beyond them a right is unknown for now."""
+"""Limits of concurrent access reviews, of all people and of one; beyond them a right is unknown for now."""
 
 
 class AccessReviewer:

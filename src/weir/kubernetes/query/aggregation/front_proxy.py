@@ -92,7 +92,7 @@ class FrontProxyRules:
         return parsed if any(_signed(parsed, authority) for authority in self.authorities) else None
 
     def issued(self, certificate: bytes) -> bool:
-        """Return True if an authority of the front proxy has signed a certificate, whatever its name."""
+        """Return True if an authority of the front proxy has signed a certificate. Its name isn't checked."""
         return is_issued_by(certificate, self.pem.encode())
 
     def identity(self, headers: Mapping[str, str], get_all: Any) -> Identity | None:

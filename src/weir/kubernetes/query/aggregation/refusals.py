@@ -52,7 +52,7 @@ def too_many() -> QueryRefused:
 
 
 def too_many_of_one(most: int) -> QueryRefused:
-    """Return the refusal of a request beyond those that one person or namespace may have under way."""
+    """Return the refusal of a request while one person or namespace has too many open requests."""
     return QueryRefused(
         429, f"You have {most} such requests under way, and may have no more: try again later."
     )

@@ -1,4 +1,4 @@
-"""Places for the requests under way: a number for all, and a smaller one for each person or namespace."""
+"""Limits of concurrent requests: a number for all, and a smaller one for each person or namespace."""
 
 from collections import Counter
 from collections.abc import Iterator

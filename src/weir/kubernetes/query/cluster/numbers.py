@@ -27,7 +27,7 @@ NOT_SEEN: Mapping[Place, DeviceSighting] = {}
 
 
 def nodes_at(cluster: Cluster, positions: Sequence[int]) -> list[tuple[int, Node]]:
-    """Return the nodes at these positions that are there."""
+    """Return the existing nodes at these positions."""
     present = (position for position in positions if position < len(cluster.nodes))
     return [(position, node) for position in present if (node := cluster.nodes[position]) is not None]
 

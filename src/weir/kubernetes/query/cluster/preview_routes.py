@@ -21,7 +21,7 @@ from weir.kubernetes.query.cluster.answers import SchedulerAnswers
 from weir.kubernetes.query.workloads.index import WorkloadIndex
 
 UNDER_WAY_MAX = 2
-"""Previews under way, of one person each: a preview takes the time of two decisions."""
+"""Limit of concurrent previews, of one person each: a preview takes the time of two decisions."""
 BYTES_MAX = 1 << 20
 _LOG = get_logger(__name__)
 

@@ -17,7 +17,10 @@ from weir.kubernetes.query.messages.job_messages import BYTES_MAX, PodMessage, p
 from weir.kubernetes.query.messages.report_writer import PendingReport, ReportWriter
 
 UNDER_WAY_MAX, OF_NAMESPACE_MAX = 32, 16
-"""Messages under way, of all namespaces and of one. Jobs can't keep people, or other tenants, from asking."""
+"""Limits of concurrent messages, of all namespaces and of one.
+
+Jobs of one tenant can't keep people or other tenants from sending requests.
+"""
 RATE = TokenRate(16.0, 1.0)
 """Messages of a pod. A pod may have a process for each of its GPUs."""
 PODS_MAX = 20_000

@@ -149,7 +149,7 @@ class RecentSeries:
         return batch
 
     def stored(self, done: Mapping[int, tuple[float, int]]) -> None:
-        """Take note of curves that are stored: up to which time, and their points in the database."""
+        """Record the time up to which curves are stored, and their points in the database."""
         with self._lock:
             for number, (until_s, count) in done.items():
                 workload = self._workloads.get(number)

@@ -27,7 +27,8 @@ class ClaimGpus:
     def shared_classes(self, claims: Iterable[ClaimKey], node: str, *, are_gpus: bool) -> set[str]:
         """Return the device classes of shared GPUs on a node that these claims use.
 
-        `are_gpus`: their devices counted as GPUs when the pod started, whatever the classes say now.
+        `are_gpus`: the devices counted as GPUs when the pod started. Later changes of the classes are
+        ignored.
         """
         self._read_classes()
         pools = self._inventory.pools_of_node(node)

@@ -47,7 +47,7 @@ class JobBackoff:
         return self.last_s + min(MOST_S, FIRST_S * float(2 ** min(count - 1, _DOUBLINGS_MAX)))
 
     def sentence(self, body: Mapping[str, Any] | None, pods: int) -> str:
-        """Return a sentence on the pause of the controller; empty if there is none to be told."""
+        """Return a sentence about the back-off of the Job controller; empty without a back-off to report."""
         until_s = self.until_s(body, pods)
         if until_s is None:
             return ""

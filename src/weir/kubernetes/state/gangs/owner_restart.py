@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class OwnerRestart:
-    """State of the restart of one workload.
+    """State of the restart of one workload by a suspension of its owner.
 
-    `is_ordered`: its owner is to be suspended, and doesn't show it yet. `is_shown`: it does, and its pods are
-    there. `is_undone`: it was resumed with its pods. `until_s`: when to stop waiting for the deletion of the
-    pods; None before the API server answered. `is_certain`: it took the order.
+    `is_ordered`: the suspension is ordered, and the owner doesn't show it yet. `is_shown`: the owner is
+    suspended, and its pods still exist. `is_undone`: the owner was resumed while it still had pods.
+    `until_s`: when to stop waiting for the deletion of the pods; None before the API server answered.
+    `is_certain`: the API server has accepted the suspension.
     """
 
     is_ordered: bool = False

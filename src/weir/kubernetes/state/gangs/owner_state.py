@@ -128,7 +128,7 @@ def see_owner(
 ) -> None:
     """Find out whether a workload without pods is over.
 
-    While the kind of its owner can't be read, its `Workload` says so: it is deleted with the owner.
+    While the kind of its owner can't be read, the `Workload` object decides: it is deleted with the owner.
     """
     if gang.empty_since_s == NEVER_WAS_S:
         gang.left = True

@@ -16,7 +16,7 @@ def is_service(gang: Gang) -> bool:
 
 
 def kept_replicas(gang: Gang) -> int | None:
-    """Return the replicas that a service keeps; None if it doesn't say so."""
+    """Return the replicas that a service keeps; None if its annotations don't state a number."""
     return None if gang.head is None or not is_service(gang) else gang.head.annotations.min_replicas
 
 
@@ -41,7 +41,7 @@ def _covered_replicas(gang: Gang, running: int) -> int:
 
 
 def preemptible_by_replicas(gang: Gang) -> bool | None:
-    """Return whether a service may use more than the quota; None if its replicas don't say so."""
+    """Return whether a service may use more than the quota; None if its replicas don't decide that."""
     kept = kept_replicas(gang)
     if kept is None:
         return None

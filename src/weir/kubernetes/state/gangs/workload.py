@@ -255,7 +255,7 @@ def _shortage(gang: Gang, ready: Counter[str], minima: Mapping[str, int]) -> str
 
 
 def pods_by_role(gang: Gang) -> Counter[str]:
-    """Return the pods of a gang that are there or that other schedulers have placed, by role."""
+    """Return the pods of a gang by role: those that exist and those that other schedulers have placed."""
     counts = Counter(group.role for group in gang.groups for tracked in group.slots if tracked is not None)
     counts.update(gang.members.placed)
     return counts

@@ -27,7 +27,7 @@ class ClaimedNodes:
         self._tidy(name)
 
     def set_pods(self, name: str, pods: Iterable[PodUsage]) -> None:
-        """Process the pods of Weir's on a node: its driver may be away, but their GPUs are there."""
+        """Process Weir's pods on a node: while its driver is missing, their GPUs still count."""
         held = (max(usage.devices) + 1 for usage in pods if usage.devices and claim_needs(usage.request))
         self._held[name] = max(held, default=0)
         self._tidy(name)

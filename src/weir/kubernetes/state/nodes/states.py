@@ -1,8 +1,8 @@
 """Capacity of the nodes, less the usage of foreign pods.
 
-Nodes, and pods on nodes, come in any order: what is held on a node that isn't known yet is remembered.
-Devices that others hold have no numbers that could be read, so they count as the highest ones
-that none of our pods holds. An entry stays as it was chosen for as long as its pod is there.
+Nodes, and pods on nodes, come in any order: the usage of pods on a node that isn't known yet is remembered.
+The numbers of devices of foreign pods can't be read. So the highest numbers that no pod of Weir holds are
+assumed for them. An assumed number stays as long as its pod exists.
 """
 
 from collections import Counter
@@ -105,7 +105,7 @@ class NodeStates:
             self._site(name)
 
     def names(self) -> list[str]:
-        """Return the names of the nodes that are there."""
+        """Return the names of the existing nodes."""
         return [name for name, site in self._sites.items() if site.base is not None]
 
     def gone(self, name: str) -> None:
@@ -269,7 +269,7 @@ class NodeStates:
         return names
 
     def device_use(self, name: str) -> NodeDeviceUsage | None:
-        """Count the devices in use on a node; None if it isn't there."""
+        """Count the devices in use on a node; None if the node doesn't exist."""
         site = self._sites.get(name)
         return None if site is None or site.base is None else device_usage(site, site.base)
 

@@ -69,7 +69,7 @@ class ForeignPods:
         self._unsettled: dict[str, set[str]] = {}  # pods whose owners have to be looked up, by namespace
 
     def see(self, key: str, pod: KubePod) -> bool:
-        """Note a pod that is there, new or changed. Return True if anything of it is new."""
+        """Process a new or changed pod. Return True if any relevant fact changed."""
         owner = pod.metadata.controller
         if owner is not None and owner.kind in _NEVER_OWNERS:
             return False

@@ -95,12 +95,12 @@ class Owners:
         return self.changed(uid)
 
     def body(self, namespace: str, uid: str) -> Body | None:
-        """Return an object that makes pods in a namespace; None if it isn't there."""
+        """Return an object that makes pods in a namespace; None if it doesn't exist."""
         pod_owner = self._makers.get(uid)
         return None if pod_owner is None or not pod_owner.is_in(namespace) else pod_owner.body
 
     def controller(self, uid: str) -> OwnerReference | None:
-        """Return the controller of an object; None if it has none, or isn't there."""
+        """Return the controller of an object; None if there is none, or the object doesn't exist."""
         pod_owner = self._makers.get(uid)
         return None if pod_owner is None else pod_owner.above
 
@@ -117,7 +117,7 @@ class Owners:
         return self.kinds.knows(api_version, kind) and not self.is_unread(api_version, kind)
 
     def is_unread(self, api_version: str, kind: str) -> bool:
-        """Return True if objects of a kind may be there that can't be read, in whatever version."""
+        """Return True if unreadable objects of a kind may exist, in any version."""
         key = group_of(api_version), kind
         return key in self.unreadable and key not in self.absent
 
@@ -258,7 +258,10 @@ class Owners:
         )
 
     def _maker(self, namespace: str, reference: OwnerReference) -> TrackedOwner | None:
-        """Return an owner; None if it isn't there. One of another namespace is none, as for Kubernetes."""
+        """Return an owner; None if it doesn't exist.
+
+        As in Kubernetes, an owner of another namespace is ignored.
+        """
         if (reference.api_version, reference.kind) != ("v1", _POD):
             pod_owner = self._makers.get(reference.uid)
             return None if pod_owner is None or not pod_owner.is_in(namespace) else pod_owner

@@ -1,10 +1,10 @@
 """Pod groups of `scheduling.k8s.io`: their policies, the pods that name them, and their workloads.
 
-A pod that names a group belongs to the workload of that group, whatever owns the pod: the group counts before
-the table of kinds and before `weir.dev/min-pods`. A pod whose group isn't known waits. The pods that have a
-node when their group is deleted stay one workload, without the minimum of the group: no other pod could
-start for it. Its `Workload` goes with it. The other pods are workloads by their owners until the group is
-there again. Of a deleted group nothing counts but its name, which its pods state: a Weir that starts later
+A pod that names a group belongs to the workload of that group, and not to that of its owner: the group has
+precedence over the table of kinds and over `weir.dev/min-pods`. A pod whose group isn't known waits. The pods
+that have a node when their group is deleted stay one workload, without the minimum of the group: no other pod
+could start for it. Its `Workload` goes with it. The other pods are workloads by their owners until the group
+is there again. Of a deleted group nothing counts but its name, which its pods state: a Weir that starts later
 knows no more.
 """
 

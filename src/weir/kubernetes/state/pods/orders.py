@@ -72,7 +72,7 @@ class PodOrders:
                     self._run_on(gang, "Its owner isn't suspended.", self._pods.now_s)
 
     def moving(self, now_s: float) -> int:
-        """Return the number of pods that were just told to start or stop and haven't yet."""
+        """Return the number of pods that were just ordered to start or to stop and haven't done so yet."""
         moving = self._pods.moving
         while moving:
             key = next(iter(moving))

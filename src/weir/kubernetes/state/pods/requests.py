@@ -14,7 +14,7 @@ NO_CONSTRAINTS: PodConstraints = (ANYWHERE, NO_CLAIMS, NO_AFFINITIES)
 
 
 class PodRequests:
-    """Requests by template, annotations and constraints. Templates are told apart by their identity."""
+    """Requests by template, annotations and constraints. Templates are compared by identity."""
 
     def __init__(self) -> None:
         self.names = ResourceNames()

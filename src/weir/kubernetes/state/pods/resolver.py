@@ -104,7 +104,7 @@ class PodResolver:
             self._tidy()
 
     def drop(self, key: str) -> None:
-        """Forget a pod that couldn't be taken in, however far that went."""
+        """Forget a pod that couldn't be processed, even in part."""
         self._leave(key)
         self.forget_other(key)
 

@@ -22,7 +22,7 @@ from weir.kubernetes.translate.annotations import Annotations, means_something
 from weir.kubernetes.translate.job_templates import TEMPLATE
 
 SETTLED_S = 2.0
-"""Time for which a Job is suspended before it is one that is held: batches are released after a moment."""
+"""Time after which a suspended Job counts as held back: queues of batches resume theirs after a moment."""
 SLOTS_MAX = 1000
 """Limit of the pods that control hears of before they exist."""
 AT_ONCE = 200

@@ -181,7 +181,7 @@ class PodTracker:
             self.look_again(self.now_s + EMPTY_S, gang.name)
 
     def drop(self, key: str) -> None:
-        """Drop everything known of a pod that can't be taken in."""
+        """Forget a pod that can't be processed."""
         tracked = self.by_key.pop(key, None)
         try:
             if tracked is not None:

@@ -38,7 +38,7 @@ _VERDICTS = frozenset(rule.value for rule in LifecycleRule)
 
 
 def outcome_of_phase(phase: str) -> WorkloadOutcome | None:
-    """Return the outcome that the phase of a Workload stands for; None if it isn't over."""
+    """Return the outcome of a phase of a Workload; None if the phase isn't final."""
     return _PHASES.get(phase)
 
 

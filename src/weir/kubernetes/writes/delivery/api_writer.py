@@ -1,7 +1,7 @@
 """Carries out writes concurrently and at a rate, in order for each object, with retries.
 
-Every write gets exactly one final outcome, told to one function. What the server can't take now, or
-what got lost on the way, waits out its back-off beside the road; nothing else waits for it.
+Every write has exactly one final outcome, which is passed to one function. A write that the server can't
+accept now, or that got lost, waits for its back-off; no other write waits for it.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ def _go(_: Bind | Evict | SuspendOwner) -> str:
 
 
 class ApiWriter:
-    """The writes that wait and those that are under way. `run` it as a task."""
+    """The writes that wait and those that are being sent. `run` it as a task."""
 
     def __init__(
         self,
@@ -116,12 +116,12 @@ class ApiWriter:
         self.throttled = 0
 
     def __len__(self) -> int:
-        """Return the number of objects with writes pending or under way."""
+        """Return the number of objects with writes that wait or are being sent."""
         return len(self._queues)
 
     @property
     def in_flight(self) -> int:
-        """Number of writes under way."""
+        """Number of writes without an answer yet."""
         return sum(self._under_way.values())
 
     def submit(self, writes: Iterable[Write | EmitEvent]) -> None:
@@ -155,7 +155,7 @@ class ApiWriter:
                 group.create_task(self._carry_out(object_queue, pending))
 
     async def drain(self, within_s: float) -> None:
-        """Finish as much as possible in this time, send nothing after it, and wait for writes under way."""
+        """Finish as much as possible in this time, send nothing after it, and wait for open writes."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._until(lambda: not len(self._queues))

@@ -27,7 +27,7 @@ STARTS_MAX = 64
 Each pod says itself where it is, and in a burst an event costs the API server as much as a binding.
 """
 LATE_S, LOOK_S = 10.0, 0.1
-"""Longest delay of a start's event while pods are under way, and the time between two checks."""
+"""Longest delay of a start's event while other pods start or stop, and the time between two checks."""
 BESIDE_S = 0.2
 """Then they go no faster than this: to a server that has much to do an event is as much work as a pod."""
 

@@ -70,7 +70,7 @@ class KeyedQueue:
         self._ready: dict[Urgency, FairQueue[ObjectQueue]] = {urgency: FairQueue() for urgency in Urgency}
 
     def __len__(self) -> int:
-        """Return the number of objects with writes pending or under way."""
+        """Return the number of objects with writes that wait or are being sent."""
         return len(self._by_path)
 
     def __iter__(self) -> Iterator[ObjectQueue]:
@@ -89,7 +89,7 @@ class KeyedQueue:
         return swallowed
 
     def take(self, urgency: Urgency) -> ObjectQueue | None:
-        """Return the next object queue of this urgency, with its write now under way.
+        """Return the next object queue of this urgency, and mark its first write as being sent.
 
         The answer is None if none is ready.
         """
@@ -124,7 +124,7 @@ class KeyedQueue:
             self._move(object_queue, pending.write.urgency, _turn_of(object_queue, pending.write))
 
     def _move(self, object_queue: ObjectQueue, urgency: Urgency | None, turn: str = "") -> None:
-        """Put an object into the queue of an urgency, or into none; one that is there keeps its place."""
+        """Put an object into the queue of an urgency, or into none; in the same queue it keeps its place."""
         before = object_queue.ready
         if before is urgency:
             return

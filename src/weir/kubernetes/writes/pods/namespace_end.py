@@ -1,4 +1,4 @@
-"""Jobs of namespaces that are being deleted: they are made to fail, or the namespace would stay for ever.
+"""Jobs of namespaces that are being deleted are made to fail: otherwise the namespace would stay for ever.
 
 The pods of a namespace are deleted before its Jobs. The controller of a Job with `backoffLimitPerIndex` keeps
 a failed pod until it has made the next one. A namespace that is being deleted refuses that one. The webhook

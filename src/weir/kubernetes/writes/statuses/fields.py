@@ -51,7 +51,7 @@ def _gate_code(gang: Gang) -> str:
 
 
 def notices(gang: Gang) -> Iterator[tuple[str, str]]:
-    """Yield the reasons and sentences that people are told of a new workload, once."""
+    """Yield the reasons and sentences of a new workload that people see, each once."""
     requested, counts = gang.priority_asked, gang.priority
     if counts < requested:
         highest = f"the highest of project {gang.project}"

@@ -1,7 +1,7 @@
 """Pending pods: the condition with the reason, and the event that `kubectl describe pod` shows.
 
-Each pod has its own record of what it was told, so that nothing is written twice. A sentence that changes is
-written again at a modest rate, a reason that changes almost at once.
+Each pod has its own record of the texts that were written for it, so that no text is written twice. A changed
+sentence is written at a modest rate, a changed reason almost at once.
 """
 
 from collections.abc import Iterable, Iterator

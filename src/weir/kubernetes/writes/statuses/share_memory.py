@@ -67,7 +67,7 @@ def _has_limit(tracked: TrackedPod, cluster_state: ClusterState) -> bool:
 def _is_limited_by_driver(tracked: TrackedPod, classes: Iterable[str], cluster_state: ClusterState) -> bool:
     """Return True if drivers limit the memory of all shares that a pod claims, as labels of classes state.
 
-    A privileged pod uses all devices of its node, whatever it claims.
+    A privileged pod isn't limited: it can use all devices of its node.
     """
     if not classes:
         return True

@@ -1,7 +1,8 @@
 """Events of a workload for notifications, as its status states them.
 
 Most fields of a status hold the newest event of their kind alone. So a status that overwrites an event lists
-it among the past events. From there the next leader tells the events that an earlier leader hasn't told.
+it among the past events. From there the next leader reports the events that an earlier leader hasn't
+reported.
 """
 
 from collections.abc import Callable, Iterator

@@ -61,7 +61,7 @@ SETTLED_S, ARRIVING_S = 0.3, 2.0
 REWORDED_S = 60.0
 """Delay of a reason whose words alone changed, while more than FEW workloads are pending."""
 WAITING_AT_ONCE = 8
-"""In a burst, workloads that wait and are told why in one turn."""
+"""In a burst, the number of pending workloads whose reasons are written in one turn."""
 EVENTS_HELD_MAX = 16  # events of a workload that are kept until its object exists
 _MOVING = frozenset(("Starting", "Running", "Stopping"))
 _WAITING = frozenset(("Pending", "Refused", "Running", "Starting"))
@@ -170,7 +170,8 @@ class StatusWriter:
     def take_waiting(self, now_s: float, *, busy: bool = False) -> list[Write | EmitEvent]:
         """Return the writes due now for pending workloads with a new reason.
 
-        They don't wait for others; while many pods start or stop they are told few at a time.
+        They don't wait for writes of other workloads. While many pods start or stop, few of them are written
+        at a time.
         """
         self._come_due(now_s)
         writes: list[Write | EmitEvent] = []

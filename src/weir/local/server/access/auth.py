@@ -194,7 +194,7 @@ def person_of(request: Request) -> Person:
 
 
 def _written_token(path: Path) -> str | None:
-    """Return the token in a file; None if it is none, such as zeros that a crash left, or no regular file."""
+    """Return the token in a file; None if the file is irregular, or its text is no token (such as zeros)."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:

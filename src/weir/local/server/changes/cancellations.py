@@ -62,10 +62,11 @@ class Cancellations:
                 _LOG.warning("reserve_released", workload=fact.workload)
 
     async def withdraw(self, fact: CancelRequested, confirmed: Callable[[Workload, int], None]) -> int:
-        """Cancel a workload; return its number. `told` is called once the cancellation is certain.
+        """Cancel a workload; return its number. `told` is called once the cancellation is certain to be
+        carried out.
 
         Raises:
-            StoreFailed: it can't be written down, and the workload is over as far as is known.
+            StoreFailed: the cancellation can't be stored, and the workload seems to be over.
             NoSuchWorkload, WorkloadOver: the store's refusals.
         """
         name, line = fact.workload, self._pool.view.workloads.get(fact.workload)

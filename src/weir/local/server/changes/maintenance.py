@@ -247,7 +247,7 @@ class Maintenance:
         return tuple(outages)
 
     def _have_moved(self) -> bool:
-        """Return True if the wall clock was set since the backend was told the times."""
+        """Return True if the wall clock was set since the backend received the times of windows."""
         now = self._outages()
         return len(now) != len(self._told) or any(
             abs(one.from_s - other.from_s) > _MOVED_S for one, other in zip(now, self._told, strict=True)

@@ -16,7 +16,7 @@ from weir.model.queues import Queue
 from weir.store.records import MembershipRecord, ScopeRole
 
 EVERYONE = "@everyone"
-"""Subject that stands for every account of the machine."""
+"""Subject of a role that every account of the machine has."""
 PERSONS_MAX = 4096
 """Persons whose roles are remembered."""
 _SUBJECT = re.compile(r"@?(oidc:)?[^\s@/:-][^\s/:]{0,254}")

@@ -39,10 +39,10 @@ def session_cookie(scope: Scope) -> str:
 
 
 def credential_of(scope: Scope, sessions: DashboardSessions) -> str:
-    """Return the credential that a browser's request stands for.
+    """Return the credential of a browser's request, from its session.
 
     Raises:
-        RequestRefused: it came from another site, or its session is unknown.
+        RequestRefused: the request came from another site, or its session is unknown.
     """
     check_origin(scope)
     return sessions.credential_of(session_cookie(scope), header(scope, PROOF.encode()))

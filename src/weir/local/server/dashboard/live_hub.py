@@ -153,7 +153,7 @@ class LiveHub:
         self._feed.begin(self._table, self._status_now())
 
     async def _refresh_devices(self) -> None:
-        """Process new readings of the devices: nothing else tells of them."""
+        """Send new readings of the devices. They change without an event of control."""
         pool = self._pool
         if pool.device_use is self._device_use:
             return

@@ -1,4 +1,4 @@
-"""Sessions of the dashboard: each stands for a token or a Unix user, with exactly their rights.
+"""Sessions of the dashboard: each belongs to a token or a Unix user, and has exactly their rights.
 
 The file in the home has hashes only. A session ends with its token: when it expires, is rotated or is
 revoked.

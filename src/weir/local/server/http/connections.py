@@ -200,7 +200,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._registry.kept(self)
 
     def drop(self, last_words: bytes) -> None:
-        """Send `last_words` if no answer is under way, and close the connection at once."""
+        """Close the connection at once; first send `last_words` if no answer is being sent."""
         transport = self.transport
         if last_words and not (transport.is_closing() or self._is_answering):
             if not transport.get_write_buffer_size():

@@ -47,7 +47,7 @@ def peer_of(scope: Scope) -> PeerCredentials | None:
 
 
 def _overflow_uid() -> int:
-    """Return the number that stands for every user of another user namespace: it names no one."""
+    """Return the user id that the kernel shows for all users of other user namespaces: it names no user."""
     try:
         return int(_OVERFLOW.read_text("ascii"))
     except (OSError, ValueError):

@@ -135,7 +135,7 @@ def refuse_unqueued(pool: PoolService, name: str) -> None:
     """Refuse an index of an array that isn't queued yet.
 
     Raises:
-        RequestRefused: it is one (409).
+        RequestRefused: the index isn't queued yet (409).
     """
     parts = split_name(name)
     array = None if parts is None else pool.view.arrays.named(parts[0])

@@ -135,7 +135,7 @@ async def delete_department(name: str, pool: ThePool, person: Requester) -> Resp
 
 @routes.get("/priorities", response_model=PriorityPage)
 async def priorities(pool: ThePool, _who: Requester) -> Response:
-    """Return the priority classes: names that stand for numbers wherever a priority is written."""
+    """Return the priority classes: names for numbers, accepted wherever a priority is written."""
     ordered = sorted(pool.priority_classes.items(), key=lambda pair: (pair[1], pair[0]))
     rows = [
         PriorityRow(name=name, priority=priority, preemptible=priority < PREEMPTIBLE_BELOW)

@@ -116,7 +116,7 @@ async def _visible(pool: PoolService, name: str, person: Person) -> SweepRecord:
 
 
 async def _row(pool: PoolService, name: str) -> SweepRow | None:
-    """Return the line of a sweep; one that can't be read says so in its line.
+    """Return the row of a sweep; that of an unreadable sweep has the error. None without such a sweep.
 
     The answer is None if there is no such sweep.
     """

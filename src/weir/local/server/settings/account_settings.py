@@ -1,4 +1,4 @@
-"""Account mode of a server by its settings, and the sentences that tell of it."""
+"""Account mode of a server by its settings, and the sentences about it."""
 
 from weir.local.server.access.account_mode import INSTALL, AccountMode, PoolAccounts
 from weir.local.server.settings.server_settings import ServerSettings

@@ -15,7 +15,7 @@ _UID_DIGITS_MAX: Final = 18
 
 
 def parse_uid(word: str) -> int | None:
-    """Return the uid a word is, if it is one."""
+    """Return the uid in a word; None if the word isn't a uid."""
     is_uid = word.isascii() and word.isdecimal() and len(word) <= _UID_DIGITS_MAX
     return int(word) if is_uid else None
 

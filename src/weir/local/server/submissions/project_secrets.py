@@ -217,7 +217,7 @@ class ProjectSecrets:
             raise _out_of_reach(error) from None
 
     def _put(self, project: str, name: str, secret: Mapping[str, object] | None) -> bool:
-        """Set a secret, or delete it; return True if it was there."""
+        """Set or delete a secret; return True if it existed before."""
         with self._changing:
             path = secret_files.file_of(self._home, project)
             try:

@@ -1,7 +1,8 @@
 """Default CPU and memory of pods without a request: the machine's share of their GPUs.
 
-The amounts are charged to quotas and weigh a job's share of busy processors. Nodes don't reserve them and
-they limit nothing: work that fits by its GPUs starts, whatever earlier work requested.
+The amounts are charged to quotas and weigh a job's share of busy processors. Nodes don't reserve these
+amounts, and they limit nothing: work whose GPUs fit starts, even if earlier work requested more CPU or
+memory.
 """
 
 from collections.abc import Mapping, Sequence

@@ -139,7 +139,7 @@ class StartGates:
         self._new.extendleft(record for record in records if record.conditions != NO_CONDITIONS)
 
     def add(self, record: WorkloadRecord) -> None:
-        """Take a new workload in, after the backend was told of it: the next turn opens gates. Any thread."""
+        """Add a new workload that the backend knows already: the next turn opens its gates. Any thread."""
         if record.conditions != NO_CONDITIONS:
             self._new.append(record)
 

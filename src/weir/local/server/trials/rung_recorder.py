@@ -134,7 +134,7 @@ class RungRecorder:
                 del self._trials[name]
 
     def noted(self, name: str, uid: int, message: JobMessage) -> bool:
-        """Take a message of a job in; return True if control has to look at it."""
+        """Process a message of a job; return True if control has to read it."""
         with self._lock:
             trial = self._trials.get(name)
             if trial is None or trial.uid != uid:
@@ -201,7 +201,7 @@ class RungRecorder:
 
 
 def _parked_exits(facts: Iterable[Fact], leaving: dict[str, WatchedTrial]) -> Iterable[Fact]:
-    """Yield facts; the exit of a parked trial is that of a suspended workload, whatever its exit code."""
+    """Yield facts; the exit of a parked trial becomes a suspension, with any exit code."""
     for fact in facts:
         if isinstance(fact, PodExited):
             trial = leaving.get(fact.pod.workload)

@@ -25,7 +25,7 @@ def launch_of_rerun(record: WorkloadRecord) -> TrialLaunch | None:
 
 
 def as_trial(record: WorkloadRecord, launch: TrialLaunch | None) -> WorkloadRecord:
-    """Return the record of a new workload as that of a trial, if it is one."""
+    """Return the record of a new workload, as a trial if a sweep made it."""
     if launch is None:
         return record
     environment = {**dict(record.launch.environment), **launch.environment}

@@ -123,7 +123,7 @@ class ArrayViews:
         self._names: dict[str, int] = {}
 
     def add(self, record: ArrayRecord) -> ArrayView:
-        """Add an array; one that is there stays."""
+        """Add an array; a known one stays."""
         view = self.by_uid.setdefault(record.uid, array_view(record))
         self._names[view.name] = record.uid
         return view

@@ -1,5 +1,6 @@
 """Sessions in a browser: a reverse proxy on a port of its own, which is an origin of its own.
 
-A page of a notebook may be hostile. On another origin than the dashboard's it can't read the proof of a
-session there. So it can't use the pool's interface, whatever cookies the browser sends.
+A page of a notebook may be hostile. Its origin differs from that of the dashboard, so it can't read the proof
+of a dashboard session there. Without the proof it can't use the pool's interface, even with the browser's
+cookies.
 """

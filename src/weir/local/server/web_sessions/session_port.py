@@ -23,8 +23,8 @@ _LOG = get_logger(__name__)
 def listen_for_sessions(wanted: int | None, main_port: int) -> socket.socket | None:
     """Return a socket that listens on a port of loopback; None if it isn't available.
 
-    Without a wanted port it is the one after that of the pool, or any if the pool's is any. The pool does
-    without, and says so in links.
+    By default it is the port after that of the pool, or any free port if the pool's port is 0. Without this
+    port the pool works, and its links to sessions explain what is missing.
     """
     port = (main_port and main_port + 1) if wanted is None else wanted
     try:

@@ -51,7 +51,7 @@ class SessionSite(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoopbackSite:
-    """Address of loopback. Its connection counts, whatever the Host header says."""
+    """Site on the loopback address. Only connections from this machine reach it; any Host header will do."""
 
     addresses: SessionAddresses
     address: str
