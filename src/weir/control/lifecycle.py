@@ -143,7 +143,7 @@ class WorkloadLifecycle:
             takes[type(fact)](fact)
 
     def due(self, now_s: float) -> None:
-        """Do everything that is due."""
+        """Apply all time limits, idle rules and retries whose time has come."""
         self.now_s = now_s
         while (timer := self.timers.pop(now_s)) is not None:
             workload, due, since_s = timer

@@ -69,7 +69,7 @@ class Cgroup:
         return False
 
     def join(self) -> bool:
-        """Put this process into it; return True if that was allowed."""
+        """Move this process into the group; return True if that was allowed."""
         return _try_to_set(f"{self.path}/cgroup.procs", "0")
 
     def add(self, pid: int) -> bool:

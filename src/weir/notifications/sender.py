@@ -32,9 +32,9 @@ from weir.notifications.quiet_hours import quiet_for_s
 from weir.notifications.receiver_address import AddressBook, NoAddress, ReceiverAddress
 
 SENT_TOGETHER_MAX = 64
-"""Messages on their way to receivers that didn't fail last."""
+"""Messages that are being sent at once to receivers whose last delivery succeeded."""
 FAILING_TOGETHER_MAX = 16
-"""Messages on their way to receivers that failed last."""
+"""Messages that are being sent at once to receivers whose last delivery failed."""
 LOOK_S = 60.0
 """Maximum pause before all times are computed again: the wall clock may have been set."""
 STORE_RETRY_S = 5.0
@@ -43,7 +43,7 @@ CLOSE_S = 2.0
 RESTART_S, RESTART_S_MAX = 1.0, 300.0
 """Pause before a sender that has failed begins again: the first one, and at most. It doubles."""
 STEADY_S = 60.0
-"""Time without a failure after which a sender counts as well again."""
+"""Time without a failure after which the next pause of a sender is short again."""
 FAILED = "Sending notifications has failed. It begins again after a pause; the log has the error."
 MINUTE_S, HOUR_S = 60.0, 3600.0
 _LOG = get_logger(__name__)
@@ -51,7 +51,7 @@ _LOG = get_logger(__name__)
 
 @dataclass(slots=True)
 class _RuleSchedule:
-    """State of a rule: when to look for a message, and the failures of its receiver in a row.
+    """State of a rule: the time of the next check for messages, and the receiver's failures in a row.
 
     New notifications bring the next look forward, but not before `blocked_s`.
     """
@@ -70,10 +70,10 @@ class MessageOutbox(Protocol):
     """
 
     on_queued: Callable[[Collection[int]], None]
-    """Hears of rules with new notifications."""
+    """Called with the rules that have new notifications; the sender sets it."""
 
     def rule(self, id_: int) -> NotificationRule | None:
-        """Return a rule; None if it is gone."""
+        """Return a rule; None if it was deleted."""
         ...
 
     def waiting(self) -> Sequence[int]:
@@ -141,7 +141,7 @@ class NotificationSender:
         self._call(self._woken, tuple(rules))
 
     def close(self) -> None:
-        """Send no more; messages on their way are sent again by the next server, with the same keys."""
+        """Stop sending. The next server sends unfinished messages again, with the same keys."""
         self._outbox.on_queued = lambda _: None
         self._closed.set()
         if self._thread.is_alive():
@@ -150,13 +150,16 @@ class NotificationSender:
 
     @property
     def trouble(self) -> str | None:
-        """Return why nothing is sent; None if it is."""
+        """Return why nothing can be sent; None if messages are sent."""
         if not self._thread.is_alive():
             return "The thread that sends notifications has ended."
         return FAILED if self._has_failed and monotonic() - self._began_s < STEADY_S else None
 
     async def test(self, rule: NotificationRule, message: OutboxMessage) -> Attempt:
-        """Deliver a message that isn't in the outbox, once, and return the outcome. From another loop."""
+        """Deliver a message that isn't in the outbox, once, and return the outcome.
+
+        It is called from another event loop.
+        """
         work = self._test(rule, message)
         try:
             tested = asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -166,7 +169,7 @@ class NotificationSender:
         return await asyncio.wrap_future(tested)
 
     def _call(self, work: Callable[..., None], *args: object) -> None:
-        """Have work done on the loop. One that has ended needs none: the next begins with the outbox."""
+        """Schedule work on the loop. If the loop has ended, nothing is needed: a new one reads the outbox."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(work, *args)
 
@@ -267,7 +270,7 @@ class NotificationSender:
         task.add_done_callback(self._tasks.discard)
 
     async def _look(self, id_: int, schedule: _RuleSchedule) -> None:
-        """Send one message of a rule if one is due, and set the time of the next look."""
+        """Send one message of a rule if one is due, and set the time of the next check."""
         rule = None
         try:
             rule = self._outbox.rule(id_)
@@ -286,7 +289,7 @@ class NotificationSender:
         self._news.set()
 
     async def _send_one(self, rule: NotificationRule, schedule: _RuleSchedule) -> float | None:
-        """Return the time of the next look; None if nothing is pending."""
+        """Return the time of the next check; None if nothing is pending."""
         now_s = self._clock()
         quiet_s = quiet_for_s(rule.quiet, self._clock.on_wall(now_s))
         if quiet_s:
@@ -313,7 +316,7 @@ class NotificationSender:
     async def _conclude(
         self, rule: NotificationRule, message: OutboxMessage, attempt: Attempt, schedule: _RuleSchedule
     ) -> float:
-        """Store the outcome of an attempt; return the time of the next look."""
+        """Store the outcome of an attempt; return the time of the next check."""
         now_s, outbox = self._clock(), self._outbox
         if attempt.problem is None:
             schedule.failures = 0
@@ -359,7 +362,7 @@ class NotificationSender:
     def _take(
         self, rule: NotificationRule, address: ReceiverAddress | NoAddress | None, units: float = 1.0
     ) -> float:
-        """Take a message from the rate of a receiver, for all rules that name it; return the time to wait."""
+        """Charge a message to the rate of a receiver, for all rules that name it; return the time to wait."""
         if rule.channel == "mail":
             return self._mails.take(rule.target.lower(), monotonic(), units)
         receiver = address.url if isinstance(address, ReceiverAddress) else rule.address_key

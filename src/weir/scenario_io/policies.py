@@ -58,7 +58,7 @@ def named_policy(name: str) -> Policy:
 
 
 def _may_be_file(path: FilePath) -> bool:
-    """Return False if there is nothing of a name, or a directory, or if that can't be seen."""
+    """Return True if a path exists and is no directory, as far as this process can see."""
     try:
         return path.exists() and not path.is_dir()
     except OSError:

@@ -18,12 +18,15 @@ class StepResources:
     """Resources of a step, held until this process ends."""
 
     def __init__(self, place: Path, cpus: int, gpus: int) -> None:
-        """Know the resources of the job: numbers of CPUs and GPUs."""
+        """Set the numbers of CPUs and GPUs of the job."""
         self._place = place / "steps"
         self._cpus, self._gpus = cpus, gpus
 
     def take(self, cpus: int, gpus: int, waiting: Callable[[], None]) -> Sequence[int]:
-        """Hold CPUs and GPUs; return the positions of the GPUs. Call `waiting` once if others hold them."""
+        """Lock CPUs and GPUs for this step; return the positions of the GPUs.
+
+        `waiting` is called once if other steps hold them.
+        """
         told = False
         while True:
             with locked(self._place / "allocation"):
@@ -39,7 +42,7 @@ class StepResources:
             time.sleep(_LOOK_S)
 
     def _some(self, kind: str, number: int, needed: int) -> list[tuple[int, int]] | None:
-        """Return positions and locks of free units; None if too few are free."""
+        """Lock free units of a kind; return their positions and descriptors, or None if too few are free."""
         held: list[tuple[int, int]] = []
         for position in range(number):
             if len(held) == needed:

@@ -28,9 +28,9 @@ RuntimeClass = tuple[object, ...]
 
 
 def name_prefix(name: str) -> str:
-    """Return a name without trailing digits and hashes, which tell repetitions of a job apart.
+    """Return a name without trailing digits and hashes, which distinguish repetitions of a job.
 
-    So is the index of an array. Nothing is left of a name that is only a number or a hash.
+    The index of an array is removed, too. The result is empty for a name that is only a number or a hash.
     """
     parts = _INDEX.sub("", name).replace("_", "-").split("-")
     while len(parts) > 1 and _DIGIT.search(parts[-1]):

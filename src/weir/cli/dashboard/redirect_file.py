@@ -18,10 +18,10 @@ _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="refe
 
 
 def written(link: str) -> str:
-    """Return the file: address of a new file that leads to a link; only its owner can read it.
+    """Write a page that leads to a link, readable for its owner only; return its address, `file://...`.
 
     Raises:
-        OSError: it can't be written.
+        OSError: the page can't be written.
     """
     folder = state_directory() / "links"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

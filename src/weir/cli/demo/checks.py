@@ -15,7 +15,7 @@ from weir.cli.output.formatting import counted, number
 from weir.model.reasons import rule_phrase
 
 _SLACK_S = 0.5
-"""Time between a saved state and the pool knowing of it."""
+"""Delay after a checkpoint until the pool knows of it."""
 _STOPS = re.compile(r"(?m)^(?:stops at|done after) step (\d+)")
 _GOES_ON = re.compile(r"(?m)^goes on from step (\d+)")
 

@@ -226,7 +226,8 @@ def add(
     name
         Name of the window; by default maintenance-1 and so on.
     yes
-        Don't ask before a window that begins now evicts work. Without a terminal to ask on, nothing changes.
+        Don't ask for confirmation if the window begins now and evicts work. Without --yes and without a
+        terminal, nothing changes.
     """
     with option_mistakes():
         begins_s = begin_time(from_, time.time(), "--from")

@@ -121,7 +121,7 @@ def set_project(
 def create_department(
     name: Name, /, *, parent: str | None = None, quota: QuotaOptions = QuotaOptions()
 ) -> int:
-    """Create a department. Without --gpus it is guaranteed the GPUs of its projects together.
+    """Create a department. Without --gpus its quota is the sum of its projects' quotas.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ def pipe(name: str, /, *, key: str | None = None, user: str | None = None) -> in
     Parameters
     ----------
     name
-        The workload, or its host of the configuration of ssh: weir-NAME.
+        The workload, or the host name of ssh's configuration for it: weir-NAME.
     key
         Public key of a client on another machine, whose `weir session pipe` starts this one.
     user

@@ -1,4 +1,4 @@
-"""Workloads that an action is for: names, patterns, and options that choose among the workloads of a pool."""
+"""Workloads that an action changes: by name, by pattern, or chosen from a pool's list by options."""
 
 import sys
 from collections.abc import Collection, Mapping, Sequence

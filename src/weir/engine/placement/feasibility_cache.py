@@ -99,7 +99,10 @@ class FeasibilityCache:
         return self._pod_rules
 
     def finest_domains(self) -> TopologyLevel | None:
-        """Return the finest level with several nodes a domain, or None: small work spares its domains."""
+        """Return the finest topology level whose domains have several nodes; None without one.
+
+        Small work is placed so that the domains of this level stay free for larger work.
+        """
         for name in self._cluster.topologies:
             for level in reversed(self.levels(name)):
                 if level.count < (level.domain_of >= 0).sum():

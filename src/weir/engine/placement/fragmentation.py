@@ -181,7 +181,10 @@ class FragmentationScore:
         self._generation = self._states.generation
 
     def branch(self) -> "FragmentationScore":
-        """Return a copy for further shapes; the copy's shape numbers differ from others'."""
+        """Return a copy to which other shapes can be added.
+
+        Its numbers of new shapes are not valid elsewhere.
+        """
         copy = FragmentationScore(self._worth, self._devices, self._states)
         copy._base, copy._tables, copy._generation = self._base, self._tables.copy(), self._generation
         return copy

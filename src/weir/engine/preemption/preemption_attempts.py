@@ -34,7 +34,7 @@ _DOMAINS_MAX = 8
 
 
 class PreemptionAttempts:
-    """Attempts of one cycle."""
+    """Attempts to free capacity in one cycle."""
 
     def __init__(
         self,
@@ -69,7 +69,10 @@ class PreemptionAttempts:
         return PreemptionPlan(None, placements)
 
     def first_success(self, rules: PreemptionRules, under_limits: bool) -> PreemptionPlan | None:
-        """Free capacity in the first way that succeeds; None if none does, with the end of searches kept."""
+        """Free capacity in the first way that succeeds; None if no way does.
+
+        The end of each failed search is cached.
+        """
         end: SearchEnd | None = None  # result of the searches with evictions
         is_short = True
         ways = ways_of(rules, self.context, self._moves, self._eligibility, under_limits=under_limits)
@@ -110,7 +113,7 @@ class PreemptionAttempts:
     # Topology domains
 
     def _domains_to_clear(self, candidate: Candidate, kind: PreemptionKind) -> tuple[list[Bools], bool]:
-        """Return the domains to clear by its topology, and whether any node may be cleared."""
+        """Return the domains to clear by the workload's topology, and True if any node may be cleared."""
         context, job = self.context, candidate.job
         asked, open_ = job.topology, context.placement.open_to(candidate)
         if asked is None or (sum(candidate.lacks) == 1 and asked.required is None):
@@ -193,7 +196,7 @@ def _may_override(rules: PreemptionRules, context: PreemptionContext) -> bool:
 
 
 def could_reclaim(rules: PreemptionRules, context: PreemptionContext, moves: MoveBounds) -> bool:
-    """Return True if the request could fit without all eligible victims and all cheap moves."""
+    """Return True if the request could fit once all eligible victims and all cheap moves are gone."""
     if not context.bounds:
         return True
     cluster, capacity = context.cluster, context.placer.capacity
@@ -233,7 +236,10 @@ def _most_moved(rules: PreemptionRules, context: PreemptionContext, moves: MoveB
 
 
 def _eligible(rules: PreemptionRules, cluster: Cluster) -> Bools:
-    """Return the projects that may give; for a requester below a department all, as one opens others."""
+    """Return the projects that may have victims for a workload.
+
+    If the requester's project is below a department these are all projects: one reclaim may allow another.
+    """
     eligible = np.ones(len(cluster.ledger.path), np.bool_)
     if len(rules.path) == 1:
         for project in cluster.running:

@@ -161,7 +161,7 @@ class PreemptionRules:
 
     @property
     def depends_on_share(self) -> bool:
-        """Return True if its rights could change with its project's fair share or by waiting."""
+        """Return True if a change of its project's fair share, or waiting, could add rights to evict."""
         if self.is_owner:
             return False
         above = any(self._overlay.in_quota(queue, self.request) for queue in self.path[:-1])

@@ -85,7 +85,10 @@ class UsageOverlay:
             del self.log[-2:]
 
     def add(self, path: tuple[int, ...], amounts: Amounts, fixed: bool, sign: int) -> None:
-        """Charge amounts to the queues of a path (sign -1: release them). Only `Accounting` does."""
+        """Charge amounts to the queues of a path (sign -1: release them).
+
+        Only `Accounting` calls this, which keeps capacity and usage consistent.
+        """
         for queue in path:
             self._dominant.pop(queue, None)
             if queue not in self.charged:

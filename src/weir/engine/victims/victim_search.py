@@ -21,7 +21,7 @@ from weir.state.capacity_columns import Bools
 from weir.state.jobs import Job, Pod
 
 _FIRSTS_MAX = 4
-"""Large victims with which a failed gang search is repeated."""
+"""Number of large victims tried as the first one when the search for a gang has failed."""
 
 
 class VictimSearch:
@@ -113,7 +113,7 @@ class VictimSearch:
         return True
 
     def _under_limits(self) -> bool:
-        """Stop work under every limit the workload would pass."""
+        """Stop work under every limit that the workload would exceed."""
         while (over := self._context.checks.quota_refusal(self._job, self._candidate.request)) is not None:
             going = first_under_limit(self._candidates, over)
             if going is None:
@@ -169,7 +169,7 @@ class VictimSearch:
 
 
 def _overtakes(rules: PreemptionRules, victims: ChosenVictims) -> bool:
-    """Return True if the requester would end above its victims in dominant share."""
+    """Return True if the requester's dominant share would end above that of a victim's queue."""
     return any(
         rule is EvictionRule.RECLAIM_SHARE and rules.overtakes(level, victim.job.path[level])
         for victim, rule in victims
@@ -208,7 +208,8 @@ def first_under_limit(
 def largest_victims(candidates: VictimCandidates) -> list[Job]:
     """Return workloads that each free capacity for several pods of a gang, the largest first.
 
-    Of its queue smaller ones may go first until it is over no more, and leave the gang without.
+    The usual search may stop smaller workloads of a queue first. Then the queue is no longer over its share,
+    its large workload is protected, and the gang gets no capacity.
     """
     pods = candidates.rules.candidate.pods().values()
     per_pod = max((pod.shape.devices for some in pods for pod in some), default=0)

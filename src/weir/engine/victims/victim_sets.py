@@ -235,8 +235,8 @@ def _size(victim: Victim) -> int:
 def _least(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victim]) -> list[Victim] | None:
     """Return the cheapest minimal set if one resource is missing; None if that is unknown.
 
-    A knapsack, larger units first: what is below the need and reaches it with one more is minimal, for
-    that one is the smallest of it.
+    A knapsack over victims, larger ones first. If a set falls short without its last victim, the set is
+    minimal, because the last victim is the smallest.
     """
     told = space.knapsack(victims, gone)
     if told is None:
@@ -255,7 +255,7 @@ def _least(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victim
 
 
 def _greedy(space: NodeCapacity, victims: Sequence[Victim], gone: Sequence[Victim]) -> list[Victim]:
-    """Return a minimal set of victims: all of them, less the most expensive ones that aren't needed."""
+    """Return a minimal set: all victims less those that aren't needed, the most expensive dropped first."""
     chosen = list(victims)
     for victim in sorted(victims, key=lambda victim: (-victim.price, victim.younger)):
         without = [other for other in chosen if other is not victim]
@@ -276,7 +276,8 @@ def permitted_victim_sets(
 ) -> Iterator[tuple[tuple[Tier, Tier, Tier], list[Victim]]]:
     """Yield minimal permitted sets that free the node's capacity for one pod, best first.
 
-    Order and keys are those of `minimal_victim_sets`, after the allowances that a set uses up.
+    Sets that use up fewer disruption allowances come first. Among equals the order and the keys are those of
+    `minimal_victim_sets`.
     """
     if len(victims) > MAX_ENUMERATED:
         together = _together(victims, permits, allowances)
@@ -295,7 +296,7 @@ def permitted_victim_sets(
 
 
 def _together(victims: Sequence[Victim], permits: Permits, allowances: Allowances) -> list[Victim]:
-    """Return the sets that may be evicted together: the cheapest by allowances used and tier."""
+    """Return victims that may be stopped together, chosen by allowances and tier, the cheapest first."""
     kept: list[Victim] = []
     for victim in sorted(
         victims,
@@ -336,7 +337,7 @@ def _grow_permitted(
 
 
 def _is_closed(chosen: Sequence[Victim], mates: dict[Job, list[Victim]]) -> bool:
-    """Return True if with a whole workload its elastic pods go, too."""
+    """Return True if the elastic pods of each wholly stopped workload are victims, too."""
     return all(mate in chosen for victim in chosen if victim.whole for mate in mates[victim.job])
 
 
@@ -353,6 +354,6 @@ def _has_spare(space: NodeCapacity, chosen: Sequence[Victim]) -> bool:
 
 
 def _key(chosen: Sequence[Victim]) -> tuple[Tier, Tier, Tier]:
-    """Return the highest tier of the victims, the victims in it, and all victims."""
+    """Return the highest tier of the victims, the set key of the victims in it, and that of all victims."""
     highest = max((victim.tier for victim in chosen), default=())
     return highest, set_key([victim for victim in chosen if victim.tier == highest]), set_key(chosen)

@@ -63,7 +63,7 @@ class VictimMover:
         return placements
 
     def _by_topology(self, victim: Victim) -> list[NodePlacement] | None:
-        """Return new placements in one domain of its level, together with its remaining pods.
+        """Return new placements in the topology domain that has the workload's remaining pods.
 
         The answer is None if they don't fit.
         """
@@ -98,7 +98,7 @@ ChosenVictims = list[tuple[Victim, EvictionRule]]
 
 
 class VictimSettlement:
-    """Settles the victims of one requester, in the trial of its search."""
+    """Settles the victims of one requester: inside the transaction of its search."""
 
     def __init__(self, context: PreemptionContext, candidates: VictimCandidates) -> None:
         self._context = context
@@ -144,7 +144,7 @@ class VictimSettlement:
             return all(self._mover.move(victim, placements) is not None for victim in moving)
 
     def _opens(self, pod: Pod, node: int, chosen: Sequence[Victim]) -> bool:
-        """Return True if pod affinity allows the node without these victims."""
+        """Return True if pod affinity allows the node once these victims are gone."""
         with self._transaction.trial():
             for victim in chosen:
                 self._transaction.release_capacity(victim.pods)
@@ -153,7 +153,7 @@ class VictimSettlement:
     def spare(self, victims: ChosenVictims, placements: Sequence[NodePlacement]) -> None:
         """Drop the victims whose places aren't needed by the placed workload.
 
-        Those within their quotas first, then the last taken.
+        Victims within their quotas are dropped first, then those that were chosen last.
         """
         for victim, _ in victims:
             if victim.moves:  # a moved workload keeps its quota usage
@@ -197,7 +197,7 @@ class VictimSettlement:
         return all(share[device] >= milli and memory[device] >= pod_memory for device in pod.devices)
 
     def settle(self, victims: ChosenVictims, plan: PreemptionPlan) -> bool:
-        """Move victims that fit elsewhere and evict the others; return False if one can't be either.
+        """Move victims that fit elsewhere and evict the others; return False if one can be neither.
 
         Victims that may only move come first, since they go on using quota; then minima before elastic pods.
         """

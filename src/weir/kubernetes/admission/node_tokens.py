@@ -2,9 +2,10 @@
 
 The token is for Weir alone (its audience), and for one account. So an agent speaks for its own node only.
 
-Every pod of the cluster may reach the port, with tokens of its own making. Those that don't even claim to be
-an agent's are refused at no cost. The others cost the API server a review each, so they have rates, of their
-address and of all. Tokens of agents that are known have none, and no other token can push them out of memory.
+Every pod of the cluster may reach the port, with tokens of its own making. Tokens that don't even claim to be
+an agent's are refused at no cost. The others cost the API server a review each, so reviews are limited for
+each address and in all. Tokens of known agents have no such limit, and no other token can displace them from
+the cache.
 """
 
 import asyncio
@@ -31,13 +32,13 @@ FORGOTTEN_S = 2 * KEPT_S
 AGENTS_MAX = 40_000
 """Limit of cached agents' tokens: two for each node, because tokens rotate."""
 NEW = TokenRate(1_000, 100.0)
-"""Rate of reviews of tokens that aren't known as an agent's."""
+"""Rate of reviews of tokens that aren't known as an agent's: a burst, and the number per second."""
 NEW_OF_ADDRESS = TokenRate(64, 1.0)
-"""Rate of such tokens from one address; a proxy may give all agents the same address."""
+"""The same rate for one address; a proxy may give all agents the same address."""
 UNDER_WAY_MAX, WAITING_MAX = 16, 256
 """Limits of concurrent reviews, and of tokens that wait for one."""
 WAIT_S = 5.0
-"""Time that a token waits. An agent that is refused reports again after half a minute."""
+"""Time that a token waits for a review. A refused agent reports again after half a minute."""
 _NODE = "authentication.kubernetes.io/node-name"
 
 
@@ -49,7 +50,7 @@ class _Claims(msgspec.Struct):
 
 
 class NodeTokens:
-    """Answers of the API server by token, kept for a while."""
+    """Answers of the API server by token, cached for a while."""
 
     def __init__(self, api: ApiClient, namespace: str, now_s: Callable[[], float] = time.monotonic) -> None:
         self._api = api
@@ -62,7 +63,7 @@ class NodeTokens:
         self._waiting = 0
 
     async def node_of(self, authorization: str, address: str = "") -> str:
-        """Return the node of an agent with this header; empty if the bearer is no agent.
+        """Return the node of the agent that sent this header; an empty text if the sender is no agent.
 
         Raises:
             TooManyTokens: the answer isn't known yet.

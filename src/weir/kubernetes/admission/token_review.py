@@ -47,7 +47,7 @@ class TokenReviewer:
     async def may_get(self, authorization: str, path: str, address: str = "") -> bool | None:
         """Return True if the bearer of this header may get this path; None if the token is unknown.
 
-        An earlier answer counts on while the API server is away: that is when metrics are wanted.
+        While the API server can't be reached an earlier answer stays valid: metrics are needed most then.
 
         Raises:
             TooManyTokens: the answer isn't known yet.

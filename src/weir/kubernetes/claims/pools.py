@@ -180,7 +180,7 @@ class SliceIndex:
     def pools(self, node: Node) -> list[DevicePool]:
         """Return the pools that a node reaches, by driver and name; those with binding conditions last.
 
-        Counters of a pool count where one of its devices is reached: other nodes need not look at them.
+        The counters of a pool are checked only for nodes that reach one of its devices.
         """
         relevant: dict[PoolKey, list[ParsedSlice]] = {}
         candidates = (*self._of_node.get(node.name, ()), *self._shared)

@@ -247,7 +247,7 @@ class HistoryWriter:
                 return
 
     def _tell_clock(self, history: ClusterHistory, stored_s: float, now_s: float) -> None:
-        """Store that a clock was ahead: without a new beginning, nothing would be stored until then."""
+        """Store that an earlier leader's clock was ahead, and begin the use of GPUs at the present time."""
         sentence = (
             f"A leader's clock was ahead: it stored the use of GPUs for times up to {in_utc(stored_s)}, and "
             f"its use before {in_utc(now_s)} is uncertain."

@@ -30,7 +30,7 @@ _UNITS = {"gpu": Fraction(1), "cpu": Fraction(1, 1000), "memory": Fraction(10**6
 
 
 def convert(manifests: Iterable[Mapping[str, Any]]) -> Conversion:
-    """Return the departments and projects of queues; pods and pod groups tell their namespaces."""
+    """Return the departments and projects of queues; pods and pod groups show their namespaces."""
     conversion = Conversion()
     queues: dict[str, Mapping[str, Any]] = {}
     namespaces: dict[str, set[str]] = defaultdict(set)

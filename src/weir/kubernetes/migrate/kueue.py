@@ -209,7 +209,7 @@ def _add_flavor(bounds: Fields, flavor: str, totals: dict[str, _Total], devices:
 
 
 def _quantity(fields: Fields, key: str) -> Fraction | None:
-    """Return a quantity of Kubernetes; None if it is absent or none."""
+    """Return a quantity of Kubernetes; None if it is absent or unreadable."""
     value = fields.take(key)
     if value is None:
         return None

@@ -1,7 +1,7 @@
 """Memory of GPUs by pod, over the time between two reports.
 
 A GPU is watched if every sample of it was complete: each process is known, and together they use nearly all
-of the memory in use. In a container without the processes of its node, the driver shows no others.
+of the memory in use. In a container that doesn't see the node's processes, the driver reports none of them.
 """
 
 from collections import defaultdict
@@ -28,7 +28,7 @@ class MemoryDriver(Protocol):
     """The driver of the node's GPUs."""
 
     def memories(self) -> Iterable[GpuMemory]:
-        """Return the memory of each GPU that isn't divided."""
+        """Return the memory of each GPU that isn't partitioned."""
         ...
 
 
@@ -54,7 +54,7 @@ class MemoryWindows:
                 self._peaks[key] = max(self._peaks.get(key, 0), used)
 
     def take(self) -> tuple[list[GpuNumber], list[PodMemory]]:
-        """Return the watched GPUs and the memory of pods on them, and begin with none."""
+        """Return the watched GPUs and the highest memory of pods on them, and start a new window."""
         watched, peaks = self._watched - self._missed, self._peaks
         self._watched, self._missed, self._peaks = set(), set(), {}
         largest = sorted(

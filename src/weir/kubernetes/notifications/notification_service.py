@@ -98,7 +98,7 @@ class ClusterNotifications:
             _LOG.exception("notification_events_failed")
 
     def _note_removed(self, changes: Sequence[Change[WorkloadObject]]) -> None:
-        """Remember workloads that are deleted before their end: no object states it."""
+        """Remember workloads that are deleted before their end: no status will state their end."""
         for change in changes:
             if isinstance(change, ObjectRemoved) and self.has_rules(change.key.partition("/")[0]):
                 gone = self._workloads.named(*change.key.split("/", 1))

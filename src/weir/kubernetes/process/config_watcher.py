@@ -72,7 +72,7 @@ class ConfigWatcher:
             self.changed()
 
     def tell_all(self) -> None:
-        """Write the status of all objects: this instance leads from now on."""
+        """Write the status of all settings objects, as the new leader."""
         for config in self._things.values():
             self._tell_of(config)
 

@@ -143,7 +143,7 @@ class ClusterState:
         return is_news
 
     def _decide_again(self, gangs: Iterable[Gang]) -> None:
-        """Decide again about those of these workloads that have no pods."""
+        """Mark those of these workloads without pods for a new decision."""
         self.registry.dirty.update(dict.fromkeys(gang for gang in gangs if not gang.count))
 
     def _node(self, name: str, node: KubeNode | None) -> None:
@@ -332,7 +332,7 @@ class ClusterState:
 
     @property
     def due_s(self) -> float | None:
-        """Time of the next call of `facts` without a change; None if there is none."""
+        """Return when `facts` has to be called even without a change; None if it needn't be."""
         if self.registry.dirty or self.resolver.stale or self.node_states.no_shares != self._no_shares:
             return self.pods.now_s
         times = (self.pods.due[0][0] if self.pods.due else None, self.claims.due_s, self._suspended.due_s)

@@ -1,6 +1,6 @@
 """Stated costs of stopping running trials, as the state of the cluster gets them. Belongs to the event loop.
 
-They are no annotations: people could make their own work too expensive to be stopped with those.
+They aren't annotations, because with those people could make their own work too expensive to be stopped.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,9 +1,8 @@
 """Labels and annotations about workloads: Weir's own, and those of Run:ai and KAI.
 
-`weir.dev/...` says it all; the words of the other two are understood so that manifests can move here
-as they are. A key may stand in labels or in annotations. Where both ours and a foreign word are
-written, ours holds. What is wrong comes out as sentences that say what to write instead; the
-admission webhook and the scheduler read with the same functions.
+Every setting has a key `weir.dev/...`. Keys of the other two are accepted, so that existing manifests work
+unchanged. A key may be a label or an annotation. A key of Weir has precedence over a foreign one. Errors are
+sentences with the correct form; the admission webhook and the scheduler use the same functions.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -29,5 +29,5 @@ def placed_s(pod: KubePod) -> float:
 
 
 def scheduled_s(pod: KubePod) -> float:
-    """Return the latest time at which a pod can have got its place."""
+    """Return the latest time at which a pod can have been assigned to its node."""
     return placed_s(pod) or seconds_of(pod.status.start_time or pod.metadata.creation_timestamp)

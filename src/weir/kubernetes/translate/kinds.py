@@ -385,6 +385,6 @@ def _reference(body: Found) -> OwnerReference:
 
 
 def _as_found(pod: KubePod) -> Found:
-    """Return a pod without an owner in the form of objects that own pods."""
+    """Return a pod without an owner as an object, in the form in which owners are read."""
     metadata = {"name": pod.metadata.name, "uid": pod.metadata.uid, "labels": pod.metadata.labels}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {"phase": pod.status.phase}}

@@ -1,7 +1,8 @@
 """Requests of running pods that are resized in place.
 
-The spec states what people want. Until a node has carried that out, it keeps what it allocated before, and a
-request that it can't ever grant takes nothing of it. Kubernetes' own scheduler counts in the same way.
+The spec states what people want. Until a node has carried out the resize, the pod holds the previous
+allocation. A resize that the node can never grant counts nothing. Kubernetes' own scheduler counts in the
+same way.
 """
 
 from contextlib import suppress

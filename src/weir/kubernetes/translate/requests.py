@@ -149,7 +149,7 @@ def host_ports(spec: PodSpec) -> dict[str, int]:
 
 
 def has_unstated(name: str) -> int | None:
-    """Return a node's capacity of a resource that no node states: host ports, volumes without a limit.
+    """Return a node's capacity of a resource that no node states: host ports, or volumes without a limit.
 
     The answer is None for other resources.
     """

@@ -294,7 +294,7 @@ def merged(earlier: Mapping[str, object], later: Mapping[str, object]) -> dict[s
 
 
 def stated(patch: Mapping[str, object]) -> dict[str, object]:
-    """Return the object that a merge patch makes of nothing: all of it but its nulls."""
+    """Return the object that results from a merge patch of an empty object: the patch without its nulls."""
     return {
         key: stated(value) if isinstance(value, Mapping) else value
         for key, value in patch.items()

@@ -138,10 +138,10 @@ def _keep_name(store: str, archive: str, made: str) -> None:
 
 
 def _is_there(podman: Sequence[str], image: str, *, must_know: bool) -> bool:
-    """Return True if the store has an image.
+    """Return True if the local storage has an image.
 
     Raises:
-        ImageNotAvailable: Podman fails, and `must_know` says that nothing is fetched in that case.
+        ImageNotAvailable: Podman fails, and `must_know` is true: the image isn't pulled then.
     """
     with subprocess.Popen(  # noqa: S603 - the name was checked, and stands behind --
         [*podman, "image", "exists", "--", image], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE

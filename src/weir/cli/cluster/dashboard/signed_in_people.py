@@ -83,7 +83,7 @@ class SignedInPeople:
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create it; `clock` is compared with the times in tokens, `steady` with the ages of sessions."""
+        """Create the sessions. `clock` has the time as in tokens, `steady` measures ages of sessions."""
         self.provider = IdentityProvider(settings)
         self.flow = CodeFlow(settings, self.provider, public_url, clock)
         self.public_host = public_url.removeprefix("https://")
@@ -135,7 +135,7 @@ class SignedInPeople:
         return (session.view.live for session in [*self._people.values()])
 
     def _not_taken(self, error: ApiError) -> RequestProblem:
-        """Return why a sign-in is of no use."""
+        """Return the refusal of a sign-in whose token the API server refused, or couldn't review."""
         if isinstance(error, ApiRefused) and error.status == 401:
             _LOG.warning("token_refused_by_api_server", issuer=self._settings.issuer)
             return RequestProblem(
@@ -148,7 +148,7 @@ class SignedInPeople:
         return RequestProblem(503, "The cluster's API server doesn't answer now: try again.")
 
     def _make_way(self, subject: str) -> list[_Session]:
-        """Forget the oldest sessions beyond the limits, and return them."""
+        """Remove the oldest sessions beyond the limits, and return them."""
         own = [key for key, session in self._people.items() if session.subject == subject]
         gone = own[: max(0, len(own) - SESSIONS_PER_PERSON_MAX + 1)]
         others = [key for key in self._people if key not in gone]
@@ -195,7 +195,7 @@ class SignedInPeople:
     # Choice of the namespace
 
     async def person(self, credential: str) -> DashboardPerson:
-        """Return the person, or one without a namespace if they have to choose it."""
+        """Return the person; without a namespace if they have to choose one first."""
         session = self._session(credential)
         try:
             person = await session.view.person()
@@ -208,10 +208,10 @@ class SignedInPeople:
         return person.model_copy(update={"cluster": person.cluster.model_copy(update={"chooses": True})})
 
     async def choose(self, credential: str, namespace: str | None) -> DashboardPerson:
-        """Show a namespace alone, or all with None; return the person there.
+        """Show one namespace, or all with None; return the person with it.
 
         Raises:
-            WatchBroken: the person may not watch it; the one before is shown on.
+            WatchBroken: the person may not watch this namespace; the previous one stays shown.
         """
         session = self._session(credential)
         async with session.choosing:  # one choice at a time, because each has a watch of any size

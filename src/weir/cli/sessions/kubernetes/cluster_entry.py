@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _STOPPED = (137, 143)
 """Exit codes of commands that ended with their container."""
 _LOOKS_RUNNING, _LOOKS_MAX, _LOOK_S = 3, 15, 0.4
-"""Reads of a pod that may have ended, reads of one whose end has no reason yet, and seconds between."""
+"""Reads of a pod to learn if it ended, reads for the reason of an end, and the seconds between reads."""
 _WATCH_S_MIN, _WATCH_S_MAX = 1.0, 5.0
 """Limits of the time for which pods of a pending workload are watched before its reason is read."""
 _STREAMS = "weir.kubernetes.api.exec_stream"
@@ -109,7 +109,7 @@ class ClusterPool:
         """Return the workload of a name: in the namespace of the project, if one is named.
 
         Raises:
-            EntryRefused: it has ended, and its Job keeps the name.
+            EntryRefused: the workload has ended, and its Job still has the name.
         """
         detail = found(self.pool, self.whole_name(name, project))
         if detail is not None and detail.status in ENDED:
@@ -118,7 +118,7 @@ class ClusterPool:
         return detail
 
     def whole_name(self, name: str, project: str | None = None) -> str:
-        """Return a name with the namespace of a project, or of $WEIR_PROJECT, if one is named."""
+        """Return a name with the namespace of the given project, or of $WEIR_PROJECT; else unchanged."""
         project = project or os.environ.get("WEIR_PROJECT")
         if "/" in name or not project:
             return name
@@ -130,7 +130,7 @@ class ClusterPool:
         """Wait until a workload runs; return it and its container.
 
         Raises:
-            EntryRefused: it ended, or its container can't run.
+            EntryRefused: the workload ended, or its container can't run.
         """
         Thread(target=import_module, args=(_STREAMS,), daemon=True).start()  # while the container starts
         previous, watch_s = "", _WATCH_S_MIN
@@ -152,9 +152,9 @@ class ClusterPool:
     def _started(
         self, detail: "WorkloadDetail", program: str, missing: str, within_s: float
     ) -> "tuple[ContainerAddress | None, str]":
-        """Return the container of a workload if it begins to run in time, else the reason for its wait.
+        """Return the container of a workload if it starts in time, else the reason for the wait.
 
-        The API server says that earlier than Weir does, which hears of it as well.
+        The container is read from the API server, which knows it earlier than Weir.
 
         Raises:
             EntryRefused: it can't run.
@@ -182,10 +182,10 @@ class ClusterPool:
         return address, next(filter(None, awaited.values()), "")
 
     def why_over(self, detail: "WorkloadDetail", address: "ContainerAddress", code: int | None) -> str:
-        """Return the reason why the entered pod of a session is over; empty if it runs on.
+        """Return the reason why the entered pod of a session is over; empty if it still runs.
 
-        `code`: the exit code of the entered command, None if the stream broke off. Weir may hear of an end
-        later than the stream does.
+        `code`: the exit code of the entered command, None if the stream broke off. The stream may end before
+        Weir knows of the pod's end.
         """
         if code is not None and code not in _STOPPED:
             return ""

@@ -23,7 +23,7 @@ _PREPARED_FOR = ("ContainerCreating", "PodInitializing")
 """Reasons of a kubelet without a message, also while it pulls an image for minutes."""
 _PREPARING = "its node pulls the image, or prepares volumes, network and init containers"
 _NO_PROGRAM = re.compile(r"""exec: "([^"]+)": (?:executable file not found|stat .*: no such file)""")
-"""Message of runc; crun says: executable file `NAME` not found."""
+"""Pattern of the messages of runc and crun about a missing program; crun's has `NAME` not found."""
 _NO_PROGRAM_OF_CRUN = re.compile(r"executable file `([^`]+)` not found")
 
 

@@ -64,7 +64,7 @@ def groups() -> dict[str, Any]:
 
 
 def resources() -> dict[str, Any]:
-    """Return the resources of the version."""
+    """Return the list of the API's resources for discovery."""
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",

@@ -48,7 +48,10 @@ class WorkloadIndexEntry:
 
     @property
     def identity(self) -> str:
-        """Its owner, with the gang of several: it stays if its object is deleted and written again."""
+        """Identity of its owner and, of several gangs, its gang.
+
+        It stays if the Workload object is deleted and written again.
+        """
         owner = self.object.spec.owner
         return workload_identity(self.namespace, owner.uid, owner.gang, uid=self.uid)
 
@@ -64,7 +67,7 @@ class WorkloadIndexEntry:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """Return the metadata of its object, as far as answers have it."""
+        """Return those metadata of its object that answers need."""
         return {
             "name": self.name,
             "namespace": self.namespace,
@@ -137,7 +140,7 @@ class WorkloadIndex:
         return len(self._workloads)
 
     def deliver(self, changes: Sequence[Change[WorkloadObject]]) -> None:
-        """Process changes, before anything else takes them in and strips the objects."""
+        """Process changes, before others strip the objects of their metadata."""
         for change in changes:
             if isinstance(change, ObjectSet):
                 workload_object = change.object
@@ -160,7 +163,7 @@ class WorkloadIndex:
                     self.removed(gone, self._clock())
 
     def _remember(self, owner: str, gone: WorkloadIndexEntry) -> None:
-        """Remember a workload that is gone: its last Events are heard of later."""
+        """Remember a deleted workload for a while: its last Events arrive later."""
         self._gone[owner] = gone
         self._gone.move_to_end(owner)
         if len(self._gone) > GONE_MAX:

@@ -29,11 +29,11 @@ from weir.model.nodes import Node
 from weir.model.resources import CLAIMS_PREFIX, TAINTED_PREFIX
 
 COPIES_MAX = 128
-"""Copies of one set of claims that are counted on a node: more are seen when these are allocated."""
+"""Limit of counted copies of a claim set on a node. Once these are allocated, more are counted."""
 USUAL_STEPS = 1000
-"""Devices tried to count the copies of a set on a node that are free."""
+"""Devices tried to count the free copies of a set on a node."""
 FURTHER_STEPS_MAX = 200_000
-"""Limit of further devices tried for one set on all nodes: a second or two."""
+"""Limit of further devices tried for one set on all nodes, which takes a second or two."""
 _TEXT_MAX = 160
 AmountsOn = Callable[[Node, ExtendedResources], ShareAmounts]
 """Returns the amounts of a share on a node."""
@@ -81,12 +81,12 @@ class ClaimSets:
         self._added = False
 
     def take_added(self) -> bool:
-        """Return True if there is a set that wasn't there at the last call."""
+        """Return True if a set of claims was added since the last call."""
         added, self._added = self._added, False
         return added
 
     def forget_copies(self) -> None:
-        """Count copies again: classes or devices have changed."""
+        """Discard all counts of copies, because classes or devices have changed."""
         self._copies.clear()
 
     def count_again(self, nodes: Iterable[str] | None) -> None:
@@ -143,7 +143,7 @@ class ClaimSets:
     def copies(self, node: Node) -> dict[str, int]:
         """Return how many more copies of each set of claims fit a node, by resource.
 
-        A set that is new is counted alone: the others stay as they are until the node changes.
+        A new set is counted alone: the counts of other sets stay valid until the node changes.
         """
         pools = self._inventory.pools(node)
         sets = (
@@ -253,7 +253,7 @@ def _provided_amounts(sets: Iterable[ClaimSet], node: Node) -> dict[str, int]:
 
 
 def _described(counted: Sequence[tuple[str, ClaimRequests]]) -> str:
-    """Return the claims of a pod in words: its own name of each, and the request."""
+    """Return the claims of a pod in words: the name that the pod gives each of them, and the request."""
     parts = []
     for label, claim in counted:
         wishes = [
@@ -273,7 +273,7 @@ def _likeness(
     usage: ClaimedDeviceUsage,
     results: SelectorResults,
 ) -> tuple[object, ...]:
-    """Return a value that is equal for nodes whose devices are alike for these claims, and in equal use."""
+    """Return a value that is equal for nodes whose devices are equal for these claims, and equally in use."""
     wanted = _wanted(claims)
     named = sorted({constraint.attribute for claim in claims for constraint in claim.constraints()})
     return tuple(
@@ -302,7 +302,7 @@ def _likeness(
 
 
 def _wanted(claims: Iterable[ClaimRequests]) -> list[ExactDevices]:
-    """Return the alternatives of all requests."""
+    """Return the alternatives of all requests of these claims."""
     return [
         alternative for claim in claims for alternatives in claim.requests for alternative in alternatives
     ]

@@ -8,9 +8,9 @@ class IdleState:
     """Warning, extension and suspension of one workload.
 
     `is_ordered`: control has ordered its suspension, and its owner doesn't show it yet. `order_until_s`: when
-    to stop waiting for the owner; None before the API server took the order. `is_reported`: control knows
-    that the gate holds the workload. `suspended_for`: why Weir suspended it. `refusal`: why it couldn't, as
-    a clause.
+    to stop waiting for the owner; None before the API server has accepted the order. `is_reported`: control
+    knows that the gate holds the workload. `suspended_for`: why Weir suspended it. `refusal`: why it
+    couldn't, as a clause.
     """
 
     warning: str = ""
@@ -27,7 +27,7 @@ class IdleState:
         self.suspended_for = reason
 
     def refuse(self, why: str) -> None:
-        """End a suspension that isn't carried out; with a reason there will be no other."""
+        """End a suspension that isn't carried out; if there is a reason, no other is ordered."""
         self.is_ordered, self.suspended_for, self.refusal = False, "", why
 
     def is_late(self, now_s: float) -> bool:
@@ -35,7 +35,7 @@ class IdleState:
         return self.is_ordered and self.order_until_s is not None and now_s >= self.order_until_s
 
     def settle(self, now_s: float, *, is_suspended: bool) -> None:
-        """Bring an ordered suspension, and its reason, up to the state of the owner."""
+        """End an ordered suspension once the owner shows it or is late, and forget an obsolete reason."""
         if is_suspended or self.is_late(now_s):
             self.is_ordered = False
         if not self.is_ordered and not is_suspended:

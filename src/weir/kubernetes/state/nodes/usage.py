@@ -113,8 +113,8 @@ def device_usage(site: NodeUse, base: Node) -> NodeDeviceUsage:
 def least_held(site: NodeUse, base: Node, request: Request, *, may_exceed: bool) -> tuple[int, ...]:
     """Return the lowest free devices for a request; where too few are free, the least held others too.
 
-    `may_exceed`: devices beyond those of the node are free. A running pod has those that its claims name,
-    also while the driver of the node is away.
+    `may_exceed`: devices beyond those of the node are free. A running pod keeps the devices that its claims
+    name, even while the driver of the node is missing.
     """
     memory = base.gpu_memory
     taken = dict.fromkeys((device for assumed in site.numbers.values() for device in assumed), WHOLE_MILLI)

@@ -41,13 +41,13 @@ class Budgets:
         self._uses: Counter[str] = Counter()
 
     def set_rules(self, rules: BudgetPolicy) -> None:
-        """Go by these settings from now on."""
+        """Apply these settings from now on."""
         self._rules = rules
         self._stale.update(self._coverage)
 
     @property
     def protection_lapses(self) -> bool:
-        """Return True if budgets protect usage over quota for the grace period alone."""
+        """Return True if budgets protect usage over quota only for the grace period."""
         return self._rules.borrowed == "grace_period"
 
     # Observations
@@ -101,7 +101,7 @@ class Budgets:
     # Evictions by Weir
 
     def ordered(self, tracked: TrackedPod, *, by_plan: bool) -> None:
-        """Count an ordered eviction. Control has counted one that a plan made."""
+        """Count an ordered eviction. If a plan of the engine ordered it, control has counted it already."""
         for key in self._charged(tracked):
             self._ordered.setdefault(key, {})[tracked.name] = False
             self._ordered_for.setdefault(tracked.key, set()).add(key)
@@ -141,7 +141,7 @@ class Budgets:
                 self._set_ordered(key, pods)
 
     def _names_told(self, tracked: TrackedPod) -> tuple[str, ...]:
-        """Return the budgets that control counts a stop of a pod against."""
+        """Return the names of the budgets against which control counts a stop of a pod."""
         if tracked.gang is None or tracked.gang not in self._pods_reported:
             return ()
         names = self._pods_reported[tracked.gang][1].get(
@@ -179,7 +179,8 @@ class Budgets:
     def judge(self, gang: Gang, now_s: float) -> float | None:
         """Decide if a workload is non-preemptible because its budgets can't allow its eviction.
 
-        One that holds nothing does so at once, one that runs after the grace period: return when that ends.
+        A workload without allocations becomes so at once. A running one becomes so after the grace period:
+        then the end of that period is returned.
         """
         self._waits.pop(gang, None)
         if not self._coverage or self._rules.borrowed == "override" or not self._is_protected(gang):
@@ -268,7 +269,7 @@ class Budgets:
         return max(0, budget.status.disruptions_allowed) - len(self._ordered.get(name, ()))
 
     def retell(self) -> None:
-        """Forget the reported facts: control starts again."""
+        """Forget which facts control knows, since control starts again."""
         self._pods_reported.clear()
         self._uses.clear()
         self._reported.clear()

@@ -30,7 +30,7 @@ def _selected(write: SelectNode) -> Preparation:
 
 
 def _taken(write: BindVolume, inventory: VolumeInventory) -> Preparation:
-    """Claim a volume in the version that was chosen: it fails if another claim has it since."""
+    """Bind a volume to its claim. The write names the version that was read, so it fails after any change."""
     version = inventory.volumes[write.volume].metadata.resource_version
     claim = {
         "apiVersion": "v1",

@@ -33,7 +33,7 @@ Outcome = Literal["allowed", "refused", "failed"]
 
 
 class _NotAFile(OSError):
-    """Something else lies where the log should be."""
+    """The path of the log is not a regular file."""
 
 
 class _RefusalBudget:
@@ -58,7 +58,7 @@ class _RefusalBudget:
 
 
 class AuditLog:
-    """Writes lines, from any thread, and reads them again. `to_syslog`: to the system's log as well."""
+    """Writes lines, from any thread, and reads them. With `to_syslog` they also go to the system's log."""
 
     def __init__(
         self,
@@ -96,7 +96,10 @@ class AuditLog:
         outcome: Outcome = "allowed",
         details: Mapping[str, object] | None = None,
     ) -> None:
-        """Write a line. A failure is kept in `trouble`, never raised: the request has its outcome already."""
+        """Write a line. A failure is never raised: the request has its outcome already.
+
+        `trouble` has the failure.
+        """
         with self._lock:
             entry: dict[str, object] = dict(details or {})
             if outcome != "allowed":
@@ -126,7 +129,8 @@ class AuditLog:
     def check(self) -> str | None:
         """Return why lines can't be written now; None if they can.
 
-        After a failure a line about the lost ones is tried: without requests nothing else would be written.
+        After a failure this tries to write a line about the lost ones. Without it a log would stay in trouble
+        as long as no request arrives.
         """
         if self.trouble is not None:
             lost = self._lost
@@ -150,7 +154,7 @@ class AuditLog:
             self.trouble = None
 
     def _put(self, line: bytes) -> None:
-        """Append a line to the file that has the name now."""
+        """Append a line to the current file, which is rotated if it is full."""
         descriptor = _opened(self._path)
         try:
             size = os.fstat(descriptor).st_size
@@ -182,7 +186,7 @@ class AuditLog:
     def read(
         self, limit: int, *, user: str | None = None, outcome: str | None = None, path: str = ""
     ) -> list[dict[str, Any]]:
-        """Return the newest lines, newest first; `path` is a part of theirs."""
+        """Return the newest lines, newest first; of the requests whose path contains `path`."""
         lines: list[dict[str, Any]] = []
         for line in self._lines():
             if user is not None and line.get("user") != user:

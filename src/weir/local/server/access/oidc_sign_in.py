@@ -178,7 +178,7 @@ class OidcSignIn:
         return session.identity
 
     def is_known(self, credential: str) -> bool:
-        """Return True for a session of a browser that goes on."""
+        """Return True if a credential belongs to a valid session of a browser."""
         return credential in self._sessions
 
     def person(self, credential: str, *, is_open: bool = False) -> Person:

@@ -62,8 +62,7 @@ class Cancellations:
                 _LOG.warning("reserve_released", workload=fact.workload)
 
     async def withdraw(self, fact: CancelRequested, confirmed: Callable[[Workload, int], None]) -> int:
-        """Cancel a workload; return its number. `told` is called once the cancellation is certain to be
-        carried out.
+        """Cancel a workload; return its number. `confirmed` is called once the cancellation is certain.
 
         Raises:
             StoreFailed: the cancellation can't be stored, and the workload seems to be over.

@@ -116,7 +116,7 @@ class Memberships:
         return memberships
 
     def note(self, scope: str, is_project: bool) -> str | None:
-        """Return how people get a role in a scope if users of the machine can't be members, else None."""
+        """Return a sentence on roles in a scope if users of the machine can't be members; else None."""
         accounts = self._pool.accounts
         if accounts.mode is AccountMode.PERSONAL:
             return self._personal

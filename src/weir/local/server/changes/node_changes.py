@@ -56,7 +56,7 @@ class NodeChanges:
         """Drain a node, or one GPU of it, now or from a time on.
 
         Raises:
-            RequestRefused: the node or GPU is unknown, or the drain has to be later and isn't.
+            RequestRefused: the node or GPU is unknown, or a drain for later only would begin now.
         """
         self.require(name, gpu)
         evicts = isinstance(asked, DrainAsked) and not asked.keep_running

@@ -20,7 +20,7 @@ _LOG = get_logger(__name__)
 
 
 class JobReports:
-    """Takes the messages of jobs in. `wake` lets control store the events."""
+    """Processes the messages of jobs. `wake` lets control store the events."""
 
     def __init__(self, pool: PoolState, trials: RungRecorder, wake: Callable[[], None]) -> None:
         self._pool = pool

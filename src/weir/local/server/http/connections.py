@@ -192,7 +192,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._registry.free(self)
 
     def is_late(self, since_s: float) -> bool:
-        """Return True if the rest of a head has been awaited since before a time."""
+        """Return True if the rest of a request's head is still missing, and was before a time."""
         return self._awaits_since_s is not None and self._awaits_since_s < since_s
 
     def keep(self) -> None:

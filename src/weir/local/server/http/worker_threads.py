@@ -54,5 +54,5 @@ class Workers:
             return True
 
     def close(self) -> None:
-        """Take no more work."""
+        """Accept no more work."""
         self._parsers.shutdown(wait=False, cancel_futures=True)

@@ -1,8 +1,8 @@
 """Conditions for the first start of a workload: a wall-clock time, and the outcome of other workloads.
 
 A submission names other workloads; their numbers are stored, so a later workload of the same name means
-nothing. The backend closes the gates of a workload (`weir.control.start_gates`), and this opens them. A
-workload whose condition can't be met any more is stopped.
+nothing. The backend closes the gates of a workload (`weir.control.start_gates`), and this module opens them.
+A workload whose condition can't be met any more is stopped.
 """
 
 import asyncio

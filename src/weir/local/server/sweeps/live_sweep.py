@@ -139,7 +139,7 @@ class LiveSweep:
 
     @property
     def active(self) -> list[LiveTrial]:
-        """Return the trials that run or are to run."""
+        """Return the trials that run or are queued."""
         return [self.trials[number] for number in sorted(self._active)]
 
     @property
@@ -158,7 +158,7 @@ class LiveSweep:
         return self._halving.has_failed(self._failed, self.spec.trials_max)
 
     def may_begin(self) -> bool:
-        """Return True if another trial may run: none is pending, and fewer run than are wanted."""
+        """Return True if another trial may begin: none is pending, and fewer run than the sweep allows."""
         active = self.active
         if self.spec.parallel is not None and len(active) >= self.spec.parallel:
             return False
