@@ -19,8 +19,8 @@ _LOG_MAX = 1 << 16
 class EngineCache:
     """Capacity, node scores and evaluated constraints of one cluster.
 
-    A cache belongs to the first cluster it is used with. With `bounds` off, no search is skipped by a
-    bound: the plans are the same, which the tests check.
+    A cache belongs to the first cluster it is used with. Without `bounds`, no search is skipped by a bound.
+    The plans are the same, which the tests check.
     """
 
     def __init__(self, *, bounds: bool = True) -> None:
@@ -51,7 +51,7 @@ class EngineCache:
     def branch(self, cluster: Cluster, branched: Cluster, policy: Policy) -> "EngineCache":
         """Return a cache for a branch of the cluster, as warm as this one.
 
-        `weir.state.branch` makes branches. Their further shapes and classes leave no trace here.
+        `weir.state.branch` makes branches. Shapes and classes that a branch adds don't change this cache.
         """
         copy = EngineCache(bounds=self.bounds)
         capacity = self.sync(cluster, policy)
@@ -142,7 +142,7 @@ class EngineCache:
     # Time and changes
 
     def is_unchanged(self, cluster: Cluster, now_s: float) -> bool:
-        """Return True if nothing but checkpoints happened since a plan without actions.
+        """Return True if only checkpoints happened since a plan without actions.
 
         Otherwise forget the results that hold only in this case.
         """
@@ -154,7 +154,7 @@ class EngineCache:
         return False
 
     def wake_s(self) -> float | None:
-        """Return the time at which the last plan could change without an event; None if none is known."""
+        """Return the time at which the last plan could change without an event; None if it never does."""
         assert self._unchanged is not None
         return None if self._unchanged[1] == float("inf") else self._unchanged[1]
 

@@ -5,7 +5,7 @@
 3. Clear one domain by moves for each gang that step 2 would scatter, if the moves are cheap enough.
 4. Preempt for workloads that passed their quota checks and found no capacity: consolidate, reclaim, preempt.
 5. Swap: a workload over quota that has just checkpointed gives way to a clearly better pending one.
-6. Repack, if it is enabled and no eviction or nomination is under way.
+6. Repack, if it is enabled and no pod is being evicted or waits for nominated capacity.
 7. Stop gangs that have run below their minimum for too long.
 
 The plan carries the refusal of every class of workloads that stays pending.
@@ -112,7 +112,7 @@ class Cycle:
         self._plan.blocked = self._nominations.blocked
 
     def _retry_refused(self) -> bool:
-        """Choose other victims after refused evictions; everything else waits for the next cycle."""
+        """Choose other victims after refused evictions; all other steps wait for the next cycle."""
         for candidate, plan in Preemptor(self._allocator).retry_refused():
             self._add(candidate.job, plan)
         return bool(self._plan.nominations)
@@ -124,7 +124,7 @@ class Cycle:
         return self._plan
 
     def _preempt(self) -> bool:
-        """Free capacity for workloads; True if this is enough for one cycle, and some weren't looked at."""
+        """Free capacity for workloads; return True if some workloads are left for the next cycle."""
         preemptor = Preemptor(self._allocator)
         for candidate, plan in preemptor.gather():
             if plan.kind is None:
@@ -183,7 +183,7 @@ class Cycle:
 
 
 def _patience_times_s(cluster: Cluster, policy: Policy) -> list[float]:
-    """Return the times at which minimum run times and waits of patience end."""
+    """Return the ends of minimum run times, and of waits for a reclaim by share or for one domain."""
     pending = [queued.first for queued in cluster.waiting.values()]
     times: list[float] = []
     if policy.reclaim_share_after:

@@ -1,4 +1,4 @@
-"""Nodes on which more devices are in use than they have: how many, and which pods are stopped until they fit.
+"""Nodes on which more devices are in use than they have, and the pods to stop there.
 
 Weir never places more than fits. But a pod may bind itself, another scheduler may use the devices under a
 share, and a device plugin may take devices back. Preemptible work is stopped, first that of queues over their
@@ -20,7 +20,7 @@ from weir.state.jobs import Job, Phase, Pod
 from weir.state.shapes import GPU_ROW
 
 GRACE_S: Final = 300.0
-"""A device plugin that restarts takes all devices back for some minutes."""
+"""Grace period: a device plugin that restarts withdraws all devices of its node for some minutes."""
 _NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """Keys of the taints of nodes on which nothing can be stopped now."""
 
@@ -80,7 +80,7 @@ def node_device_usage(gpus: int, others: int, holdings: Iterable[DeviceHolding])
     """Count the devices in use; the count may exceed the node's devices.
 
     Whole devices count by their number, because a device plugin chooses them. Shares are on the devices that
-    Weir chose; a device with more than one whole on it needs as much more.
+    Weir chose. A device with more than 1000 thousandths in use counts as more than one.
     """
     whole, own_milli = others, 0
     shared: Counter[int] = Counter()
@@ -190,7 +190,7 @@ def _over_quota(cluster: Cluster, job: Job, freed: Counter[int]) -> bool:
 
 
 def _free(pods: Iterable[Pod], freed: Counter[int]) -> None:
-    """Add the amounts that each queue releases."""
+    """Add up the amounts that each queue releases."""
     for pod in pods:
         for queue in pod.job.path:
             freed[queue] += pod.charge_milli()

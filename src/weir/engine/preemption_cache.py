@@ -32,8 +32,7 @@ class ConsolidationKey(NamedTuple):
 
 
 CandidateSets = dict[ConsolidationKey | None, list[Member]]
-"""Pending workloads by the means that could free capacity for them: evictions (None), or moves of one
-kind."""
+"""Pending workloads by the way to free capacity: evictions (key None), or moves of one kind."""
 
 
 class Eligibility(NamedTuple):
@@ -42,7 +41,7 @@ class Eligibility(NamedTuple):
     Attributes:
         until_s: time at which waiting alone gives a workload more options.
         preemptors: workloads that may evict others.
-        movers: workloads that only moves could help, with the free thousandths of devices that takes.
+        movers: workloads that only moves could help, with the free thousandths of devices that they need.
     """
 
     until_s: float
@@ -51,7 +50,7 @@ class Eligibility(NamedTuple):
 
 
 class KeptEligibility:
-    """Eligibility of each project, and the versions of usage that it was found for."""
+    """Eligibility of each project, and the version of usage for which it was computed."""
 
     def __init__(self, queues: int) -> None:
         self._of: dict[int, Eligibility] = {}  # by project with pending workloads
@@ -138,5 +137,5 @@ class PreemptionCache:
         self._search_ends[member] = end
 
     def search_end(self, cluster: Cluster, member: Member) -> SearchEnd | None:
-        """Return the end of the searches for a workload; None if none was worth it in this state."""
+        """Return the end of the searches for a workload; None without a search in this state."""
         return self._search_ends.get(member) if self._ends_of == cluster.changes else None

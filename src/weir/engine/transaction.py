@@ -1,7 +1,8 @@
 """Transactions: capacity and accounting that begin, commit and roll back together.
 
-Accounting is the quota usage, the disruption budgets, the leaving pods and the coming workloads of one cycle.
-Capacity now and capacity after all releases each have a transaction, with the same accounting.
+Accounting covers the quota usage, the disruption budgets, the pods to be stopped and the workloads to be
+started in one cycle. There are two transactions: one with the present capacity, one with the capacity after
+all releases. They have the accounting in common.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,10 +20,10 @@ from weir.state.reduce import usage_on
 
 
 class Accounting:
-    """Usage and budgets of one cycle with the planned and tried changes.
+    """Usage and budgets of one cycle with its planned and tried changes.
 
-    `leaving` are pods stopped or moved in this plan. `coming` are workloads that are given capacity in it or
-    have a nomination: they aren't victims before they run, or a stopped gang would keep a pod.
+    `leaving` are the pods that the plan stops or moves. `coming` are the workloads that get capacity in the
+    plan or have a nomination. They aren't victims before they run: otherwise a stopped gang would keep a pod.
     """
 
     def __init__(self, cluster: Cluster, overlay: QuotaOverlay, disruptions: DisruptionAllowances) -> None:
@@ -54,13 +55,13 @@ class Accounting:
             self.charge_request(pod.job, pod.amounts, -1)
 
     def evict(self, pods: Sequence[Pod]) -> None:
-        """Release the usage of running pods and count them against their budgets, to see the effect."""
+        """Release the usage of running pods and charge them to their budgets, to test the effect."""
         self.release(pods)
         if self.disruptions.any:
             self.disruptions.use(pods)
 
     def stop(self, pods: Sequence[Pod]) -> None:
-        """Release the usage of running pods, and count them as leaving and against their budgets."""
+        """Release the usage of running pods, mark them as leaving, and charge them to their budgets."""
         self.evict(pods)
         for pod in pods:
             if pod not in self.leaving:
@@ -77,7 +78,7 @@ class Accounting:
                 self.leaving.remove(pod)
 
     def expect(self, names: Iterable[str]) -> None:
-        """Add workloads to `coming`."""
+        """Mark workloads as getting capacity in this plan, so that they aren't victims."""
         for name in names:
             if name not in self.coming:
                 self._log.append(name)

@@ -22,7 +22,7 @@ from weir.state.jobs import EquivalenceClass, Wants
 from weir.state.shapes import RequestShape
 
 Lacks = Sequence[tuple[RequestShape, Bools, int]]
-"""Shapes of which pods are lacking, the nodes that match, and the number of pods."""
+"""For each shape with missing pods: the shape, the nodes that match it, and the number of missing pods."""
 FEW_CLASSES = 64
 """Number of classes up to which sorting on demand is cheaper than keeping the order."""
 
@@ -69,7 +69,7 @@ class Allocator:
         return placements
 
     def keeps(self, candidate: Candidate, placements: list[NodePlacement]) -> bool:
-        """Return True if a workload keeps its placement; a domain may be cleared for a scattered gang."""
+        """Return True if a placement is kept; False for a scattered gang: moves may clear a domain for it."""
         scattered = self.placement.is_scattered(candidate.job, placements)
         if scattered:
             self.scattered.append((candidate, placements))
@@ -86,7 +86,7 @@ class Allocator:
         return self.checks.rules_of(candidate, self.now_s)
 
     def matching(self, candidate: Candidate) -> Lacks:
-        """Return the shapes that lack pods, with the nodes that match each and the number of pods."""
+        """Return the shapes with missing pods, the nodes that match each, and the number of missing pods."""
         affinity = self.feasibility.affinity(candidate.job)
         return [
             (shape, self.feasibility.feasible_nodes(shape, affinity)[0], lack)
@@ -94,9 +94,10 @@ class Allocator:
         ]
 
     def following(self, candidate: Candidate, placed: bool) -> list[Candidate]:
-        """Return the candidates after a placed workload: its growth, and the next of its class.
+        """Return the candidates that follow a candidate.
 
-        After one that wasn't placed: itself with another group, if it has one.
+        After a workload that was placed: its next elastic pods, and the next member of its class. After one
+        that wasn't: the same workload with another elastic group, if it has one.
         """
         if not placed:
             other = candidate.otherwise()
@@ -133,7 +134,7 @@ class Allocator:
         self._served[candidate.queued] = candidate.index + 1
 
     def withdraw(self, placements: Sequence[NodePlacement]) -> None:
-        """Release the capacity of a workload that is placed elsewhere."""
+        """Release the capacity of a workload that will be placed elsewhere."""
         for placement in placements:
             self.capacity.release(placement.node, placement.pod.shape, placement.devices)
             self.placement.forget(placement.pod.job)
@@ -187,7 +188,7 @@ def allocate(allocator: Allocator) -> Iterator[list[NodePlacement]]:
 def _projects(
     allocator: Allocator, by_runtime: bool
 ) -> tuple[Iterable[int], Iterable[int], PendingOrder | None]:
-    """Return projects that may be in quota, projects known to borrow, and the kept order of others."""
+    """Return projects that may be in quota, projects sure to borrow, and the cached order of others."""
     waiting_of = allocator.cluster.waiting_of
     if not by_runtime or not allocator.policy.oldest_first_in_quota:
         return waiting_of, (), None
@@ -219,7 +220,7 @@ def _allocate_by_runtime(
 
 
 def _line(allocator: Allocator, peers: Peers) -> KeyedLine:
-    """Yield peers in their order, of projects with one priority that no quota covers."""
+    """Yield the keyed candidates of peers in order, of projects with one priority and no quota left."""
     pending = allocator.cache.pending_order
     for entry in peers.entries:
         queued = entry[3]
@@ -228,19 +229,19 @@ def _line(allocator: Allocator, peers: Peers) -> KeyedLine:
 
 
 def _may_fit(allocator: Allocator, least_block: int, least_milli: int = 0) -> bool:
-    """Return True if a step of this block size might fit on a node, and leave the headroom free."""
+    """Return True if a block of this many devices might fit on a node and leave the headroom free."""
     largest, _ = allocator.capacity.totals.largest_free_blocks()
     return least_block <= largest and allocator.checks.leaves_headroom(least_milli, allocator.capacity)
 
 
 def _least_block(candidates: Iterable[Candidate]) -> int:
-    """Return the exclusive devices on one node that any step of these candidates needs at least."""
+    """Return the least number of exclusive devices on one node that a step of these candidates needs."""
     shapes = (shape for candidate in candidates for shape in candidate.job.shapes)
     return min([shape.devices if shape.whole else 0 for shape in shapes], default=0)
 
 
 def _least_milli(candidates: Iterable[Candidate]) -> int:
-    """Return the thousandths of devices that any step of these candidates needs at least."""
+    """Return the least thousandths of devices that a step of these candidates needs."""
     steps = (0 if candidate.job.is_elastic else candidate.gpu_milli for candidate in candidates)
     return min(steps, default=0)
 
@@ -265,7 +266,7 @@ class FittingClasses:
         self._known: dict[tuple[Wants, AffinityRules], bool] = {}
 
     def of_projects(self, projects: Iterable[int]) -> Iterator[EquivalenceClass]:
-        """Yield the fitting classes of some projects. Only these are in the queue order."""
+        """Yield the fitting classes of some projects; only these compete in the queue order."""
         for project in projects:
             for queued in self._cluster.waiting_of[project]:
                 if self.fits(queued):

@@ -13,7 +13,7 @@ from weir.state.capacity_columns import CapacityColumns
 from weir.state.jobs import Job, Phase, Pod
 
 BLOCKED_S = 10.0
-"""Tolerated time of blocked capacity: drivers restart, and claims end some time after their pods."""
+"""Time for which blocked capacity is tolerated: drivers restart, and claims outlive their pods a little."""
 
 
 class Nominations:
@@ -31,7 +31,7 @@ class Nominations:
         self.blocked: dict[str, float | None] = {}
 
     def ended(self) -> Iterator[tuple[str, list[NodePlacement] | None]]:
-        """Yield the ended nominations by workload, with the placements to bind; None: release it."""
+        """Yield the ended nominations by workload, with the placements to bind, or None to release it."""
         for name in self._awaited.keys() - self._cluster.nominated.keys():
             del self._awaited[name]
         for name in sorted(self._cluster.nominated):
@@ -74,7 +74,8 @@ class Nominations:
     def _is_being_freed(self, name: str, pods: list[Pod]) -> bool:
         """Return True if stopping pods hold the nominated capacity of any of these pods.
 
-        Each cycle asks until the last node is free, so the pod that waited in the last cycle is asked first.
+        Each cycle repeats this check until the last node is free. So the pod that still waited in the last
+        cycle is checked first.
         """
         before = self._awaited.get(name)
         for pod in pods if before is None or before not in pods else (before, *pods):
@@ -100,7 +101,7 @@ class Nominations:
         )
 
     def _is_open(self, pod: Pod) -> bool:
-        """Return True if the nominated node still takes the pod: by its taints, labels and devices."""
+        """Return True if the nominated node still accepts the pod: by its taints, labels and devices."""
         assert pod.nomination is not None
         allowed, _ = self._feasibility.feasible_nodes(pod.shape, self._feasibility.affinity(pod.job))
         return bool(allowed[pod.nomination[0]])

@@ -53,7 +53,7 @@ class ReservedNodes:
         self._known: list[Reservation] | None = None
 
     def open_nodes(self, candidate: Candidate) -> Bools | None:
-        """Return the nodes without a reservation that a candidate would use; None for all."""
+        """Return the nodes whose reservations a candidate would not violate; None for all nodes."""
         within = None
         for reservation in () if self._known == [] else self._applying(candidate):
             free = reservation.spare >= -(-candidate.queued.step.gpu_milli // WHOLE_MILLI)
@@ -123,9 +123,9 @@ class WorkloadPlacer:
         self._nodes_of: dict[Job, list[int]] = {}  # nodes of placed workloads with a topology
 
     def place(self, candidate: Candidate, placer: Placer) -> list[NodePlacement] | None:
-        """Return placements by its topology; a gang waits for its preferred level before it scatters.
+        """Return placements by the workload's topology; None if it doesn't fit.
 
-        The answer is None if it doesn't fit.
+        A gang waits for its preferred level before it is scattered over several domains.
         """
         if not self.outages:
             return self._place(candidate, placer)
@@ -191,11 +191,11 @@ class WorkloadPlacer:
         self.reserved.note_placed(candidate, placements)
 
     def forget(self, job: Job) -> None:
-        """Forget the placements of a workload that is placed elsewhere."""
+        """Forget the placements of a workload that will be placed elsewhere."""
         self._nodes_of.pop(job, None)
 
     def refusal(self, candidate: Candidate) -> ModelLimitRefusal | ReservationRefusal | None:
-        """Return the refusal of free capacity that a workload fits; None if it lacks a common place."""
+        """Return why a workload may not use free capacity that it fits; None if it lacks a common domain."""
         if shut := self._checks.models_shut(candidate.job, candidate.request):
             return ModelLimitRefusal(tuple(sorted(shut)), is_bound_by_quotas(candidate.job))
         return ReservationRefusal() if self.reserved.open_nodes(candidate) is not None else None
@@ -226,7 +226,7 @@ class WorkloadPlacer:
     # Topology
 
     def may_scatter(self, job: Job, lacks: Sequence[int]) -> bool:
-        """Return True if a gang has waited long enough for its preferred domain, or none could take it."""
+        """Return True if a gang has waited long enough for its preferred level, or fits no domain of it."""
         waited_s = self._now_s - job.waits_since_s
         if sum(lacks) == 1 or waited_s >= self._policy.topology.patience:
             return True
@@ -244,7 +244,7 @@ class WorkloadPlacer:
 def _fits_one_domain(cluster: Cluster, feasibility: FeasibilityCache, job: Job) -> bool:
     """Return True if a domain of the job's preferred level could hold all its pods on an empty cluster.
 
-    Each group counts by itself. Only then is it worth waiting for one domain.
+    Each group is checked by itself. If no domain could, waiting for one is useless.
     """
     asked = job.topology
     if asked is None or asked.preferred is None or missing_topology(cluster.topologies, asked) is not None:

@@ -140,7 +140,7 @@ def preemption_cycle(
 ) -> dict[str, float]:
     """Return victims excluded because they stopped the requester, with the time the exclusion ends.
 
-    None, if the pods that are lacking would not fit without these and all eligible victims.
+    The answer is None if the missing pods would not fit even without these and all eligible victims.
     """
     excluded: dict[str, float] = {}
     if not rules.job.can_preempt:

@@ -1,7 +1,8 @@
 """Workloads that no idle nodes could take, checked once for all with the same request.
 
-No node matches one pod, or they can't hold the gang: too many pods, one topology domain, pods apart.
-Only what a bound proves is called impossible; a search that finds nothing proves nothing.
+Either no node matches one of the pods, or the nodes can't hold the gang: it has too many pods, no topology
+domain is large enough, or its pods exclude each other. Impossibility is stated only if a bound proves it,
+since a search that fails proves nothing.
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ _PODS_TRIED_MAX = 1024
 
 
 class BestDomain(NamedTuple):
-    """The domain of a level that takes most pods of a gang, empty without one."""
+    """The domain of a level that holds most pods of a gang, and their number; empty without a domain."""
 
     name: str
     pods: int
@@ -139,9 +140,9 @@ def _no_domain(label: str, topology: str, need: int, best: BestDomain) -> Reason
 
 
 def _apart(allocator: Allocator, idle: Capacity, need: Need, affinity: AffinityRules) -> Reason | None:
-    """Return the reason why anti-affinity or spread can't be satisfied within a group.
+    """Return why the pods of a group can't be kept apart by its anti-affinity or spread rules.
 
-    The answer is None if they can, or that isn't certain.
+    The answer is None if they can, or if that is uncertain.
     """
     group, shape, pods = need
     own = [

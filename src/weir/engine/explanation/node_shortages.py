@@ -90,7 +90,10 @@ def _by_resource(allocator: Allocator, shape: RequestShape, full: Ints) -> dict[
 
 
 class PodRuleShortages:
-    """Shortages of one workload whose pods have affinity rules. They are placed one by one, for good."""
+    """Shortages of one workload whose pods have affinity rules.
+
+    Its pods are placed one by one, and these placements are never undone.
+    """
 
     def __init__(self, allocator: Allocator, affinity: AffinityRules, job: Job) -> None:
         self._allocator = allocator
@@ -124,7 +127,7 @@ class PodRuleShortages:
         return NodeShortages(shape, fitting, nodes, frozenset(by_rule))
 
     def _rule(self, shape: RequestShape, node: int) -> str | None:
-        """Return the rule that excludes a node; None if it would not without other pods on it."""
+        """Return the rule that excludes a node; None if the node is full anyway."""
         rule = self._rules.refusal(self._capacity.columns, shape, node)
         if rule is not None and (
             rule.kind == "affinity" or fits_on(self._capacity, shape, node) or self._by_own_pods(shape, node)

@@ -1,8 +1,8 @@
 """Refusals of all pending workloads of one state.
 
 The checks are those of the decision: quotas, nodes, limits, free capacity and its owners. Their results are
-kept while nothing that they depend on changes, and what classes have in common is computed once. A shortage
-of capacity comes with the claim on capacity that others hold, or the cause why there is none.
+kept while the values that they depend on stay the same. Parts that several classes share are computed once.
+The refusal for a shortage of capacity says if the workload may evict others, and why not.
 """
 
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ class CapacityRefusals:
         return ShortageRefusal(shortage, groups, level, several, cause, not kept.in_quota)
 
     def _claim(self, candidate: Candidate, kept: KeptClaim | None) -> KeptClaim:
-        """Return the claim of a workload; the kept one if it holds. Only a shortage needs that."""
+        """Return the workload's claim on others' capacity, cached while valid; only shortages need it."""
         allocator = self.allocator
         unprotected = bool(allocator.cluster.unprotected)
         versions = allocator.overlay.share_versions()[candidate.job.project], unprotected
@@ -159,7 +159,7 @@ class CapacityRefusals:
     # Free capacity that it may not use
 
     def _withheld(self, candidate: Candidate, in_quota: bool) -> PendingRefusal:
-        """Return the cause why a workload may not use free capacity that it fits into, or not yet."""
+        """Return why a workload may not use free capacity that it fits into, or not yet."""
         allocator, job = self.allocator, candidate.job
         if self._outages and (barring := self._outages.barring(job)):
             with allocator.capacity.trial():
@@ -182,7 +182,7 @@ class CapacityRefusals:
 
 
 def _outage_refusal(allocator: Allocator, job: Job, barring: Sequence[NodeOutage]) -> OutageRefusal:
-    """Return the outage after which a workload may start."""
+    """Return the outage that must be over before a workload may start."""
     first = min(
         barring, key=lambda node_outage: (node_outage.outage.until_s or INFINITE, node_outage.outage.from_s)
     )
@@ -213,9 +213,9 @@ def _domain(allocator: Allocator, candidate: Candidate) -> DomainShortage | None
 
 
 def no_claim(allocator: Allocator, rules: PreemptionRules) -> NoClaim | OlderClaims | None:
-    """Return the cause why a workload may evict nothing; None if it has a claim or lower-priority victims.
+    """Return why a workload may evict nothing; None if it has a claim or victims of lower priority.
 
-    Idle work without protection is open to every request for GPUs.
+    Every request for GPUs may evict idle work without protection.
     """
     job, candidate = rules.job, rules.candidate
     if not job.can_preempt:
@@ -323,7 +323,10 @@ class PendingRefusals:
         return self._opened().refusal(self._checked(queued, index)) if index else self.of_class(queued)
 
     def _opened(self) -> CapacityRefusals:
-        """Return the checks of this state. Refusals of a plan with actions aren't kept: it may fail."""
+        """Return the checks of this state.
+
+        Refusals of a plan with actions aren't cached, because the plan may fail.
+        """
         if self._capacity is None:
             assert self.is_current, "refusals are those of one state"
             allocator = self._allocator or new_allocator(
@@ -349,7 +352,7 @@ class PendingRefusals:
     def _checked(
         self, queued: EquivalenceClass, index: int, before: KeptRefusal | None = None
     ) -> KeptRefusal:
-        """Return the checks of a workload that don't ask for free capacity; those of before if they hold."""
+        """Return the checks of a workload apart from free capacity; the previous ones if they are valid."""
         job, usage = queued.members[index][2], self._usage_version(queued.project)
         is_same = before is not None and before.candidate.job is job
         candidate = before.candidate if before is not None and is_same else Candidate(queued, index)

@@ -51,7 +51,7 @@ class Peers:
         return copy
 
     def predict(self, order: RuntimeOrder) -> bool:
-        """Update the run time; return False if they may no longer have one prediction in common."""
+        """Update the run time; return False if the classes may no longer share one prediction."""
         self.runtime = order.runtime_term(self._like, self._ran_s)
         return self._samples is None or self._like.ended is self._samples
 
@@ -105,7 +105,7 @@ class RequestLine:
         return self._peers.values()
 
     def _predict(self, cluster: Cluster, order: RuntimeOrder) -> None:
-        """Update the predictions, or forget all entries if peers may no longer have one in common."""
+        """Update the predictions, or forget all entries if some peers no longer share a prediction."""
         learned, usable_classes = cluster.runtimes.version, cluster.runtimes.usable_classes
         are_current = learned == self._learned or all(peers.predict(order) for peers in self._peers.values())
         if usable_classes != self._usable_classes or not are_current:
@@ -117,7 +117,7 @@ class RequestLine:
     def _enter(
         self, project: int, order: RuntimeOrder, served_of: ServedOf, previous: dict[str, PeerKey]
     ) -> list[tuple[PeerKey, Entry]]:
-        """Enter the classes of a project; `previous` are the peers of entries before, by name."""
+        """Enter a project's classes in their peers; `previous` has the peers of earlier entries by name."""
         entered = []
         for queued in self.classes[project]:
             index = served_of(queued)
@@ -241,7 +241,7 @@ class PendingOrder:
 
 
 def _changed(now: Versions, before: Versions) -> list[int]:
-    """Return the positions of the versions that differ; all without versions of before."""
+    """Return the positions of the versions that differ from the previous ones; all without previous ones."""
     return changed_since(now, before) if before else list(range(len(now)))
 
 

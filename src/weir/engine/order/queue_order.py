@@ -10,14 +10,14 @@ from weir.state.shapes import RequestShape
 from weir.state.usage_history import HOUR_S
 
 RuntimeKeyOrder = tuple[float, float, float, str]
-"""A borrower's place in the learned order, then its share, age and name; smaller first."""
+"""Sort key of a borrower: its place by predicted run time, then its share, age and name; smaller first."""
 _ROOT = -1
 
 
 class Candidate:
     """Next step of a pending workload: pods of each group to place, and their request.
 
-    It is the `index`-th member of its class `queued`, or `again` a member that was served in this cycle and
+    It is member number `index` of its class `queued`. With `again` it was served in this cycle already and
     may grow further. `placed` counts the pods of each group before this step; `choice` is the position of the
     group to grow by.
     """
@@ -58,7 +58,7 @@ class Candidate:
         return chosen
 
     def lacking(self) -> list[tuple[str, RequestShape, int]]:
-        """Return the groups that lack pods: name, shape and number."""
+        """Return the groups with missing pods: name, shape and number."""
         groups, shapes = self.job.spec.groups, self.job.shapes
         return [(groups[group].name, shapes[group], lack) for group, lack in enumerate(self.lacks) if lack]
 
@@ -132,7 +132,10 @@ class QueueOrder:
         return self._served
 
     def settle(self, followers: Iterable[Candidate] = ()) -> None:
-        """Remove the last candidate, served or refused; `followers` of its project take its place."""
+        """Remove the last candidate, served or refused.
+
+        `followers` are the next candidates of its project.
+        """
         served = self._served
         assert served is not None
         heappop(self._lines[served.job.project])

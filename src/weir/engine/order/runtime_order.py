@@ -106,7 +106,7 @@ class BorrowerOrder:
         return candidate
 
     def settle(self, candidate: Candidate, followers: Iterable[Candidate]) -> None:
-        """Add the candidates after a served one; after the last of a priority, the next priority follows."""
+        """Add the candidates that follow the served one; a lower priority follows the last of a higher."""
         self.add(followers)
         project = candidate.job.project
         if not self._in_line[project] and (behind := self._behind.pop(project, None)):

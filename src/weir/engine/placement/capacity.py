@@ -18,7 +18,7 @@ from weir.state.shapes import GPU_ROW, RequestShape
 WITHHELD_MILLI = 1 << 20
 """Thousandths subtracted from a withheld device: more than its pods can release."""
 _FEW = 8
-"""Number of nodes up to which they are copied one by one."""
+"""Number of nodes up to which copying them one by one is fastest."""
 _Kept = tuple[Ints, Ints, Ints, Ints | None]
 
 
@@ -136,7 +136,7 @@ class Capacity:
         return copy
 
     def after_releases(self, cluster: Cluster) -> "Capacity":
-        """Return the capacity after every stopping pod is gone."""
+        """Return the capacity once every stopping pod is gone."""
         columns = self.columns.copy()
         if cluster.releasing_on:
             nodes = np.fromiter(cluster.releasing_on, np.intp, len(cluster.releasing_on))
@@ -213,7 +213,7 @@ class Capacity:
         self._note_changed(node)
 
     def release(self, node: int, shape: RequestShape, devices: Sequence[int]) -> None:
-        """Release the capacity of such a pod."""
+        """Release the capacity of a pod of this shape."""
         self.allocate(node, shape, devices, -1)
 
     def trial(self) -> CapacityTrial:

@@ -13,11 +13,11 @@ from weir.state.cluster import Cluster
 from weir.state.shapes import RequestShape
 
 UNLIMITED_PODS = 1 << 40
-"""Number of copies of a request without any needs."""
+"""Number of copies that fit of a request without any needs."""
 
 
 def both(one: Bools | None, other: Bools | None) -> Bools | None:
-    """Return the mask of the nodes in both masks; None is the mask of all nodes."""
+    """Return the nodes in both masks; None is the mask of all nodes."""
     if one is None or other is None:
         return other if one is None else one
     return one & other
@@ -26,9 +26,9 @@ def both(one: Bools | None, other: Bools | None) -> Bools | None:
 def feasible_nodes(
     cluster: Cluster, request: Request, affinity: Sequence[AffinityPolicy]
 ) -> tuple[Bools, Ints]:
-    """Return the nodes that a request may use at all, and each node's weight of its preferences.
+    """Return the nodes that a request may ever use, and each node's weight of its preferences.
 
-    Everything that doesn't change while pods come and go; evaluated once per distinct constraint.
+    Only conditions that don't change with the pods are evaluated, once for each distinct constraint.
     """
     size = cluster.free_capacity.free.shape[1]
     mask, preference = np.zeros(size, np.bool_), np.zeros(size, np.int64)
@@ -238,7 +238,7 @@ def _holds(node: Node, expression: NodeExpression) -> bool:
 
 
 def _passes(value: str | None, expression: NodeExpression) -> bool:
-    """Compare by Gt or Lt: both sides have to be integers."""
+    """Return True if a Gt or Lt comparison holds: both sides have to be integers."""
     try:
         have, bound = int(value or ""), int(expression.values[0])
     except ValueError:

@@ -165,9 +165,9 @@ class FeasibilityCache:
     def owners(self, project: int) -> dict[EquivalenceClass, int]:
         """Return the number of members of each pending class that the project's quota covers.
 
-        The pending workloads of a project claim its quota in the project's order, whether they can be
-        placed or not. So small workloads can't use up the quota that a large one waits for. Within a
-        class the oldest members have the claim.
+        The pending workloads of a project claim its quota in the project's order, even those that can't be
+        placed now. So small workloads can't use up the quota that a large one waits for. Within a class the
+        oldest members have the claim.
         """
         touched = self._cluster.ledger.touched[project]
         kept = self._owners.get(project)

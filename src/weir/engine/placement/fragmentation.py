@@ -1,4 +1,4 @@
-"""Fragmentation score: the usual requests' loss of capacity from placing a pod on a node.
+"""Fragmentation score: the loss of usable capacity for usual requests when a pod is placed on a node.
 
 A pod goes where it lowers the worth of the nodes to the usual requests least
 (`weir.engine.placement.mix_worth`). Nodes in the same state share their scores: empty nodes of one make are
@@ -15,7 +15,7 @@ from weir.state.capacity_columns import Floats, Ints
 from weir.state.shapes import CPU_ROW, GPU_ROW, MEMORY_ROW, RequestShape
 
 _FEW = 8
-"""Number of nodes up to which they are read one by one."""
+"""Number of nodes up to which reading them one by one is fastest."""
 _MOST_FIRST = 1 << 14
 _MAX_PER_NODE = 4
 TIE_BITS = 20
@@ -73,7 +73,7 @@ class NodeStateTable:
         return rows[:, 0], rows[:, 1], rows[:, 2], np.ascontiguousarray(rows[:, 3:])
 
     def _numbered(self, capacity: Capacity) -> NodeStateIds:
-        """Assign a number to all nodes of a capacity; clear the table first if it is too large."""
+        """Assign a state number to all nodes of a capacity; a table that is too large is cleared first."""
         size = len(self._class_of)
         if len(self._rows) + size > self._most:
             self.generation += 1
@@ -123,7 +123,7 @@ def tie_breaker(capacity: Capacity, shape: RequestShape, node: int) -> int:
 
 
 def plain_costs(capacity: Capacity, shape: RequestShape, nodes: Ints) -> Ints:
-    """Return costs without a request mix: prefer shared devices that fit, and spare idle devices."""
+    """Return costs without a request mix: prefer shared devices that fit, and keep idle devices free."""
     cost = np.zeros(len(nodes), np.int64)
     share = capacity.columns.share[nodes]
     if not shape.devices:

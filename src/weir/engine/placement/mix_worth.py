@@ -2,8 +2,8 @@
 
 A node's worth has two equal parts, summed over the kinds of requests of the recent past. One is how much of
 its free devices copies of a request could still use given its CPU and memory. The other is how much is free
-for them at all (the fragment measure of Weng et al., ATC'23). Scarcer kinds count more. And for each device
-the use that what is left of it is likely to find.
+for them at all (the fragment measure of Weng et al., ATC'23). Scarcer kinds count more. In addition, each
+partly used device counts by the likely use of its rest.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +43,8 @@ class FreeCapacity:
 class DeviceUsage(NamedTuple):
     """Devices by node as the kinds of requests see them: likely use of the rest, and idle devices.
 
-    By size of a part also the number of parts that fit, and the free capacity of devices that hold one.
+    For each size of a part it also has the number of parts that fit, and the free capacity of devices on
+    which one fits.
     """
 
     rest: Floats
@@ -52,17 +53,17 @@ class DeviceUsage(NamedTuple):
     free: Ints
 
     def of(self, nodes: Ints) -> "DeviceUsage":
-        """Select some of the nodes."""
+        """Return the rows of these nodes."""
         return DeviceUsage(self.rest[nodes], self.full[nodes], self.copies[nodes], self.free[nodes])
 
     def together(self) -> "DeviceUsage":
-        """Sum the values of each node's devices."""
+        """Return the sums over each node's devices."""
         return DeviceUsage(
             self.rest.sum(axis=1), self.full.sum(axis=1), self.copies.sum(axis=1), self.free.sum(axis=1)
         )
 
     def with_one(self, new: "DeviceUsage", old: "DeviceUsage") -> "DeviceUsage":
-        """Replace one device of each node."""
+        """Return the usage with one device of each node changed from `old` to `new`."""
         return DeviceUsage(
             self.rest + (new.rest - old.rest),
             self.full + new.full - old.full,
@@ -78,7 +79,7 @@ class HostFit(NamedTuple):
     most: Floats
 
     def of(self, nodes: Ints) -> "HostFit":
-        """Select some of the nodes."""
+        """Return the rows of these nodes."""
         return HostFit(self.may[nodes], self.most[nodes])
 
 
@@ -139,7 +140,7 @@ class MixWorth:
         self._free_in = np.where(left >= parts, left, 0)
 
     def of(self, free: FreeCapacity) -> Floats:
-        """Return the score of nodes with this free capacity."""
+        """Return the worth of nodes with this free capacity."""
         return self._worth(self._held(free.share), self._enough(free))
 
     def _held(self, share: Ints) -> DeviceUsage:
@@ -174,7 +175,7 @@ class MixWorth:
     def falls(
         self, free: FreeCapacity, base: Floats, shape: RequestShape, milli: Ints, open_: Bools
     ) -> tuple[Floats, Ints]:
-        """Return the loss of score, and the device if the pod shares one."""
+        """Return the loss of worth by a placement, and the device if the pod shares one."""
         needs = dict(shape.needs)
         share = free.share
         after = FreeCapacity(
@@ -209,10 +210,10 @@ def _on_fullest(share: Ints, devices: int, milli: Ints, open_: Bools) -> Ints:
 
 
 def likely_use(count: Floats, milli: Ints) -> Floats:
-    """Return by free thousandths of a device the number of them that will find a use.
+    """Return for each number of free thousandths of a device how many of them are likely to be used.
 
-    The best that can be made of it by taking one of the next requests, and so on with what that leaves:
-    U[f] = E[max over REST_DRAWS draws of (m + U[f - m])]; a request that doesn't fit counts 0.
+    The best of the next requests is taken, and the same is repeated with the rest of the device: U[f] = E[max
+    over REST_DRAWS draws of (m + U[f - m])]; a request that doesn't fit counts 0.
     """
     often = np.bincount(milli, count, WHOLE_MILLI + 1)
     sizes = np.flatnonzero(often)

@@ -64,8 +64,8 @@ def score_of_mix(cluster: Cluster, feasibility: FeasibilityCache) -> Fragmentati
 def _devices_alone_count(cluster: Cluster, feasibility: FeasibilityCache) -> bool:
     """Return True if recent requests use exclusive GPUs on any node, and GPUs are the scarcest.
 
-    Then no device is ever stranded beside free ones. Only whole nodes are worth keeping free as pods
-    come and go: the fuller node is used first, which empties the others.
+    Then every free device of a node can be used, whatever else runs there. Only entirely free nodes are worth
+    keeping. So fuller nodes are used first, and the others empty as their pods end.
     """
     gpus = feasibility.gpus_by_node()
     with_gpus = np.flatnonzero(gpus)

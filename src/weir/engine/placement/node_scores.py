@@ -19,14 +19,14 @@ from weir.state.capacity_columns import Bools, Ints
 from weir.state.shapes import RequestShape
 
 INFEASIBLE: Final = (1 << 63) - 1
-"""Rank of a node that the shape doesn't fit."""
+"""Rank of a node on which the shape doesn't fit."""
 PREFERENCE_BITS = 63 - TIE_BITS - COST_BITS
 """Bits of a rank for the preference of a node; the bits below decide among equal preferences."""
 _PREFERENCE_MIDDLE = 1 << (PREFERENCE_BITS - 1)
 _FEW = 4
-"""Number of nodes up to which they are ranked one by one."""
+"""Number of nodes up to which ranking them one by one is fastest."""
 _UNKNOWN = -1, -1
-"""A best node, and a rank that none is below."""
+"""Placeholder for an unknown best node: no rank is lower than this one."""
 
 
 class NodeScores:
@@ -78,7 +78,7 @@ class NodeScores:
     def best(self) -> int:
         """Return the first of the best nodes by the last update; -1 if the shape fits no node.
 
-        It is known from one change to the next: a pod mostly makes the best node better still.
+        It is remembered between changes: mostly a placed pod makes the best node better still.
         """
         if self._best < 0:
             if not len(self.rank):

@@ -79,9 +79,9 @@ class OutageRules:
         )
 
     def open_nodes(self, job: Job, *, wholly: bool = False) -> Bools | None:
-        """Return the nodes without an outage of the whole node that bars a workload; None for all.
+        """Return the nodes that no outage of the whole node closes to a workload; None for all nodes.
 
-        With `wholly`, nodes with such an outage of single devices are left out, too.
+        With `wholly`, nodes where an outage of single devices closes these are excluded, too.
         """
         bars = self._bars(job)
         shut = self._nodes[bars if wholly else bars & self._is_whole]

@@ -16,9 +16,9 @@ from weir.state.shapes import RequestShape
 class BacktrackingSearch:
     """Backtracking over the pods of a gang whose groups block one another, bounded in steps.
 
-    Pods of the scarcest shape first. Each tries the nodes it fits on, best first, one per state of a node. If
-    it shares devices, it tries one of each kind of choice among them there. Equal pods go to nodes in rising
-    order, so that no arrangement is tried twice.
+    Pods of the scarcest shape are placed first. For each pod the nodes that fit are tried, best first; of
+    nodes in the same state only one. For a pod that shares devices, one device of each kind is tried there.
+    Equal pods go to nodes in rising order, so that no arrangement is tried twice.
     """
 
     def __init__(self, placer: PodPlacer, request: PlacementRequest, steps_max: int) -> None:
@@ -129,7 +129,7 @@ class Placer(PodPlacer):
         return BacktrackingSearch(self, request, self.steps_max).run()
 
     def _beside(self, groups: Sequence[int], request: PlacementRequest) -> list[NodePlacement] | None:
-        """Try one domain after another if the first pod would decide on the domain."""
+        """Try one domain after another: affinity to itself binds all pods to the domain of the first."""
         job, pods, affinity, within = request
         for group in groups:
             for domain in self.rules.beginnings(self.capacity.columns, job.shapes[group]):

@@ -25,7 +25,7 @@ _NO_NODE = -1
 
 @dataclass(frozen=True, slots=True)
 class ExcessPods:
-    """Matching pods to remove from these nodes before another may come."""
+    """Matching pods that have to leave these nodes before another pod is allowed."""
 
     mark: int
     nodes: Bools
@@ -48,7 +48,7 @@ class RuleCount:
     selected: Bools | None = None
 
     def most(self) -> int:
-        """Return the number of matching pods at which a domain still takes one more."""
+        """Return the number of matching pods up to which a domain still accepts one more."""
         return 0 if self.selected is None else self.rule.max_skew + self.least - self.is_own
 
     def open_nodes(self) -> Bools:
@@ -63,7 +63,8 @@ class RuleCount:
     def preference(self) -> Ints:
         """Return each node's weight of a preference.
 
-        To be beside pods or apart from them counts as a whole, spread by how far from even it would be.
+        A preferred affinity or anti-affinity counts with its whole weight, a spread by the imbalance that
+        would result.
         """
         level, weight = self.level, self.rule.weight
         is_beside = np.where(self.pods > 0, 1, 0)
@@ -104,7 +105,7 @@ class PodAffinityRules:
         return self.clearable(columns, shape, ())
 
     def stays(self, columns: CapacityColumns, shape: RequestShape, node: int) -> bool:
-        """Return True if a counted pod could be placed on its node again by the rules."""
+        """Return True if the rules would allow a pod that is already counted on its node again."""
         return self.refusal(columns, shape, node, itself=node) is None
 
     def refusal(
@@ -131,7 +132,7 @@ class PodAffinityRules:
     # Pods to remove
 
     def excesses(self, columns: CapacityColumns, shape: RequestShape, node: int) -> list[ExcessPods] | None:
-        """Return the pods to remove before a node takes the shape; None if no removal helps."""
+        """Return the pods to remove before a node accepts the shape; None if no removal helps."""
         excesses: list[ExcessPods] = []
         for rule, mark in shape.pod_rules:
             if rule.weight:

@@ -98,7 +98,7 @@ class PodPlacer:
         return best if self._domain_of is None else self._in_most_broken(rank, best, self._domain_of)
 
     def _in_most_broken(self, rank: Ints, best: int, domain_of: Ints) -> int:
-        """Return the first of the equally good nodes in the domain with least free capacity."""
+        """Return the first of the equally good nodes whose domain has least free capacity."""
         equal = np.flatnonzero(rank == rank[best])
         if len(equal) == 1:
             return best
@@ -127,7 +127,7 @@ class PodPlacer:
         return devices_for(self.capacity, shape, node, spec.links if spec is not None else ())
 
     def fill(self, shape: RequestShape, affinity: AffinityRules, pods: int) -> int:
-        """Allocate up to this many pods of a shape and return the number that fit."""
+        """Allocate up to this number of pods of a shape; return how many fit."""
         for placed in range(pods):
             node = self.best_node(shape, affinity)
             if node < 0:

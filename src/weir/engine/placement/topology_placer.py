@@ -18,7 +18,7 @@ Pods = Mapping[int, Sequence[Pod]]
 
 
 class TopologyPlacer:
-    """Places one gang by its topology, near its running members unless all of it `moves`."""
+    """Places one gang by its topology, near its running members unless the whole gang `moves`."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class TopologyPlacer:
     def _single(
         self, depth: int, pods: Pods, capacity_for: Mapping[int, Ints], base: Bools | None
     ) -> Iterator[Bools | None]:
-        """Yield single domains of a level that fit it, those with least free capacity first."""
+        """Yield single domains of a level that fit the gang, those with least free capacity first."""
         if depth < 0:
             yield base
             return
@@ -130,5 +130,5 @@ class TopologyPlacer:
 
 
 def _on(nodes: Bools | None, counts: Ints) -> Ints:
-    """Return the counts on these nodes, and 0 on others."""
+    """Return these counts, with 0 for nodes outside the mask."""
     return counts if nodes is None else np.where(nodes, counts, 0)

@@ -1,4 +1,4 @@
-"""Searches for victims that fell short, and that only an event or a cheaper move could help."""
+"""Failed searches for victims that only an event or a cheaper move could make succeed."""
 
 from collections.abc import Collection
 
@@ -27,7 +27,7 @@ class FailedSearches:
         self._cache = allocator.cache.preemption
 
     def note(self, rules: PreemptionRules) -> None:
-        """Note a failed search, unless time alone may add possible victims."""
+        """Record a failed search, unless victims may be added merely by the passing of time."""
         by_time = self._policy.aging or self._policy.usage.k or rules.job.stopped_for
         if self._allocator.cache.bounds and not (by_time or self._cluster.releasing_on):
             shapes = zip(rules.job.shapes, rules.candidate.lacks, strict=True)

@@ -17,7 +17,7 @@ REPLICAS_AT_ONCE_MAX = 64
 PODS_AT_ONCE_MAX = 24_000
 """Pods examined for the plans of one cycle; the next cycle continues with the others."""
 STOPPED_POD_COUNTS = 64
-"""Cluster pods whose examination costs as much as one stopped or placed pod."""
+"""Number of examined pods whose cost equals that of one stopped or placed pod."""
 
 
 class Preemptor:
@@ -35,7 +35,7 @@ class Preemptor:
         self.stopped_early = False  # True if other workloads have to wait for the next cycle
 
     def gather(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
-        """Yield scattered gangs with one domain cleared by moves, or else their first placement."""
+        """Yield scattered gangs with their plan: one domain cleared by moves, or the first placement."""
         scattered = self._allocator.scattered
         if scattered:  # a scattered gang isn't moved for another one
             self._attempts.context.accounting.expect(candidate.job.name for candidate, _ in scattered)
@@ -78,7 +78,7 @@ class Preemptor:
     def _preempt_for(
         self, candidates: Sequence[Candidate], least_free_milli: int | None = None
     ) -> Iterator[tuple[Candidate, PreemptionPlan]]:
-        """Yield plans until no candidate is left, or none that only moves could help has enough of them."""
+        """Yield plans until no candidate is left that could still succeed."""
         order = QueueOrder(self._allocator.overlay, candidates)
         while self._could_help(least_free_milli) and (candidate := order.next()) is not None:
             plan = self._plan_for(candidate)
@@ -96,7 +96,7 @@ class Preemptor:
                     return
 
     def _could_help(self, least_free_milli: int | None) -> bool:
-        """Return True if moves could help any candidate, by bounds; they alone may unless it is None."""
+        """Return True if moves could help any candidate, by bounds; None if evictions might help, too."""
         if least_free_milli is None:
             return True
         free_milli = self._attempts.context.placer.capacity.totals.free_gpu_milli
@@ -106,7 +106,7 @@ class Preemptor:
         )
 
     def _pods_looked_at(self, plan: PreemptionPlan) -> int:
-        """Return the number of pods that the search for a plan examines, a bound of its time."""
+        """Return the number of pods that the search for a plan examines, as a bound of its time."""
         if plan.kind is None:
             return 0
         going = len(plan.stopped) + len(plan.placements) + sum(len(places) for _, places, _ in plan.moved)
@@ -128,7 +128,7 @@ class Preemptor:
 
     @property
     def _attempts(self) -> PreemptionAttempts:
-        """Return the attempts of the cycle; they need a copy of the capacity, so they wait for need."""
+        """Return the attempts of the cycle; they are made when needed, since they copy the capacity."""
         if self._known_attempts is None:
             context = PreemptionContext(self._allocator)
             self._known_attempts = PreemptionAttempts(

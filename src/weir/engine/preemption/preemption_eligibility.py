@@ -47,7 +47,7 @@ class PreemptionEligibility:
         return self._kept().sets(waiting_of, self._allocator.capacity.totals.free_gpu_milli)
 
     def _kept(self) -> KeptEligibility:
-        """Return the options of pending workloads; check again those that changed."""
+        """Return the cached options of pending workloads, after an update of those that changed."""
         waiting_of, touched = self._cluster.waiting_of, self._cluster.ledger.touched
         kept, served = self._cache.eligibility, self._allocator.projects_served()
         # Any requester may evict unprotected work
@@ -127,7 +127,7 @@ class PreemptionEligibility:
         return self._moves.could_suffice(queued, index, self._consolidation_key(queued, index, owner))
 
     def _free_to_consolidate(self, queued: EquivalenceClass, owner: bool) -> int | None:
-        """Return the free capacity that moves alone need for it; None if they aren't allowed."""
+        """Return the free capacity that moves for a workload need; None if they aren't allowed."""
         if not self._policy.consolidation.enabled:
             return None
         if owner:

@@ -16,8 +16,8 @@ from weir.state.usage_history import HOUR_S
 class QuotaProtection(IntEnum):
     """Degree of protection by quotas from a requester; lower ones are evicted first.
 
-    This goes from where the paths part down to the project of the work. A queue there either holds more than
-    its quota in something that is asked for, or protects what it holds.
+    The queues from the level where the two paths diverge down to the work's own project are compared. Each of
+    them is either over its quota of a requested resource, or it protects its usage.
     """
 
     NONE = 0  # every queue is over its quota
@@ -57,7 +57,7 @@ class ProtectionFinder:
         return _PROTECTIONS[index]
 
     def open_to(self, *, is_owner: bool) -> list[QuotaProtection]:
-        """Return the protections that the requester may override, lowest first."""
+        """Return the degrees of protection that the requester may override, lowest first."""
         ledger = self._overlay.ledger
         protections = [QuotaProtection.NONE]
         if ledger.depth > 1:
@@ -176,8 +176,8 @@ class PreemptionRules:
     def by_quota(self, level: int) -> bool:
         """Return True if its queue at that level stays within its quota, and its own queue allows it.
 
-        The quota of a department is a guarantee. Its projects claim it within their shares without patience,
-        but not before an older workload of the project that claims the project's own quota.
+        The quota of a department is a guarantee. Its projects claim it at once, within their shares. Inside a
+        project, older workloads that claim the project's own quota come first.
         """
         if self._fixed:
             return True
@@ -247,7 +247,7 @@ class PreemptionRules:
     def overtakes(self, level: int, sibling: int) -> bool:
         """Return True if the requester would exceed its share and the sibling's remaining share.
 
-        Asked with the victims gone and the asker not yet counted.
+        At this point the victims' usage is released, and that of the requester isn't charged yet.
         """
         own = self._overlay.dominant(self.path[level], self.request)[0]
         return own > 1 + 1e-9 and own >= self._overlay.dominant(sibling)[0]
@@ -277,7 +277,7 @@ def is_past_min_runtime(job: Job, policy: Policy, now_s: float) -> bool:
 
 
 def cycle_ends_s(rules: PreemptionRules, victim: str) -> float | None:
-    """Return the time until which a workload is protected, since the requester was evicted for it.
+    """Return until when a workload is protected from a requester that was evicted for it.
 
     The answer is None if it isn't protected.
     """

@@ -1,4 +1,4 @@
-"""Protection of running workloads: by rules and budgets, one answer for preemption and for its reasons."""
+"""Protection of running workloads by rules and budgets: the same for preemption and for its reasons."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from weir.state.jobs import Job, Pod
 
 
 class DisruptionAllowances:
-    """Allowances of one cycle. Without budgets every check is one test."""
+    """Allowances of disruption budgets in one cycle. Without budgets a check costs almost nothing."""
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
         self._rules = policy.budgets
@@ -25,8 +25,8 @@ class DisruptionAllowances:
     def allows(self, pods: Sequence[Pod], *, overrides: bool = False) -> bool:
         """Return True if all these pods may be evicted at once.
 
-        `overrides`: ignore budgets that protect nothing over quota any more. Pods whose stop was refused a
-        moment ago stay in any case.
+        `overrides`: ignore budgets whose protection of work over quota has ended. Pods whose stop was refused
+        a moment ago stay in any case.
         """
         if not self.any:
             return True
@@ -82,7 +82,7 @@ class VictimProtections:
         self._disruptions = disruptions
 
     def of(self, job: Job, rules: PreemptionRules) -> Protection | None:
-        """Return the protection of a workload from a requester; None if any of its pods may be evicted."""
+        """Return the protection of a workload from a requester; None if some of its pods may be evicted."""
         if not job.preemptible:
             return Protection.BUDGETS if job.spec.protected else Protection.FIXED
         if rules.rule_for(job) is None:

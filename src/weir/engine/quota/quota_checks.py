@@ -23,7 +23,7 @@ from weir.state.reduce import usage_on
 from weir.state.shapes import GPU_ROW
 
 _Bounds = tuple[tuple[RefusalKind, list[list[int]], list[list[tuple[int, int]]]], ...]
-"""Bounds by kind: used and maximum amounts, by queue."""
+"""Bounds of each kind, with used and maximum amounts by queue."""
 _NO_QUEUE = -1
 
 
@@ -128,7 +128,7 @@ def is_bound_by_quotas(job: Job) -> bool:
 
 
 def held_by(pods: Iterable[Pod]) -> Amounts:
-    """Return the amounts with which running pods count together."""
+    """Return the charges of running pods, added up."""
     return _sum([pod.amounts for pod in pods])
 
 

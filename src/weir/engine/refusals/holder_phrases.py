@@ -9,7 +9,7 @@ from weir.model.workloads import WHOLE_MILLI
 from weir.state.jobs import Job
 
 MAX_BUDGETS = 16
-"""Budgets in the numbers of a reason."""
+"""Number of budgets that a reason lists."""
 PROTECTED = "workloads that"
 """Start of the words for usage that budgets protect."""
 _NAMED_MAX = 4
@@ -53,7 +53,8 @@ _PROTECTIONS = {
 def amounts_phrase(resource: str, holders: Mapping[str, int]) -> str:
     """Return the amounts by holder as a part of a sentence: of budgets, then the largest first.
 
-    A budget is always named. People can change it, while the other holders only have what is theirs.
+    A budget is always named, because people can change it. The other holders only have what they are entitled
+    to.
     """
     ordered = sorted(holders.items(), key=lambda item: (not item[0].startswith(PROTECTED), -item[1], item[0]))
     return "; ".join(

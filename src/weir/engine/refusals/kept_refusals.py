@@ -15,9 +15,9 @@ Found = TypeVar("Found")
 
 
 class KeptClaim(NamedTuple):
-    """Claim of a class on others' capacity. Valid for the same usage and versions, until a time.
+    """Claim of a class on others' capacity, valid for the same usage and versions, until a time.
 
-    `denied` is None if there is a claim, so that victims have to be looked at.
+    `denied` is None if there is a claim; then victims have to be searched.
     """
 
     denied: NoClaim | OlderClaims | None
@@ -42,7 +42,7 @@ class KeptRefusal:
 
 
 class KeptRefusals:
-    """Kept refusals by class, and values that several share. New nodes, queues or policies need a new one."""
+    """Cached refusals by class, and values that several share; new nodes, queues or policies empty it."""
 
     def __init__(self) -> None:
         self.by_class: dict[EquivalenceClass, KeptRefusal] = {}
@@ -57,7 +57,7 @@ class KeptRefusals:
 
 
 def shared(table: dict[Key, Found], key: Key, result: Found) -> Found:
-    """Return the earlier one of two equal results, so that refusals made of it stay equal."""
+    """Return the earlier of two equal results, so that refusals made of them are identical objects."""
     before = table.get(key)
     if before is None or before != result:
         before = table[key] = result

@@ -37,7 +37,7 @@ class NodeRefusals:
     def of(
         cls, nodes: Iterable[Node | None], request: Request, affinity: Sequence[AffinityPolicy]
     ) -> "NodeRefusals":
-        """Ask every node."""
+        """Check every node; return the nodes that can take a pod, and the others by cause."""
         refusals = cls()
         for node in nodes:
             if node is not None:
@@ -121,7 +121,7 @@ def _phrase(cause: str, request: Request) -> str:
 
 
 def claim_phrase(resource: str) -> str:
-    """Return the resource claims of a pod in words, without the mark that makes their name unique."""
+    """Return the resource claims of a pod in words, without the suffix that makes their names unique."""
     return f"the claim {resource.removeprefix(CLAIMS_PREFIX).rpartition(' #')[0]}"
 
 

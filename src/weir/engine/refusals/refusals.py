@@ -50,7 +50,7 @@ class RefusalSentences:
 
 
 class SearchEnd(IntEnum):
-    """Result of a failed search for victims; of several searches, the greatest."""
+    """Result of a failed search for victims, in rising order; several searches have the greatest one."""
 
     SHORT = 0  # all victims together free too little
     NO_SET = 1  # no set of victims that rules and budgets allow frees enough
@@ -112,7 +112,7 @@ class QuotaRefusal:
 
 @dataclass(frozen=True, slots=True)
 class QuotaShortfall:
-    """Quota that a reclaim would exceed. From `claims_s` on, the fair share is a claim."""
+    """Quota that a reclaim would exceed. From the time `claims_s` on, the fair share allows the reclaim."""
 
     over: QuotaRefusal
     claims_s: float | None
@@ -139,7 +139,7 @@ class QuotaShortfall:
 
 @dataclass(frozen=True, slots=True)
 class NodesRefusal:
-    """Nodes that could never take the workload, each by a constraint: `of_nodes` is the same while idle."""
+    """Nodes that could never take the workload, by constraint; `of_nodes` doesn't depend on their load."""
 
     of_nodes: Reason
     over_quota: bool
@@ -180,7 +180,7 @@ class ReservationRefusal:
 
 @dataclass(frozen=True, slots=True)
 class DomainPatienceRefusal:
-    """A gang that would fit only scattered, and waits for one domain of its preferred level until then."""
+    """A gang that fits only scattered now, and waits until a time for one domain of its preferred level."""
 
     level: str
     until_s: float
@@ -194,7 +194,7 @@ class DomainPatienceRefusal:
 
 @dataclass(frozen=True, slots=True)
 class DomainShortage:
-    """Domains of the required level: those its pods run in, else the best one with the pods that fit."""
+    """Domains of the required level: those of its running pods, else the best, with the pods that fit."""
 
     level: str
     pods: int

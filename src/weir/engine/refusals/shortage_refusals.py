@@ -28,8 +28,9 @@ _ENDS = {
 class Shortage:
     """Capacity that the shapes of a workload lack now, shared by all workloads with these shapes.
 
-    `fitting` are the pods that fit, for each group that lacks some; `nodes` counts the matching nodes that
-    can't take a pod by what they are short of; `helped` are the shortages that evictions could end.
+    `fitting` has the number of pods that fit for each group with missing pods. `nodes` has the number of
+    matching nodes that can't take a pod, by the resource that is short. `helped` are the shortages that
+    evictions could end.
     """
 
     fitting: tuple[int, ...]
@@ -78,7 +79,7 @@ class PreemptionCycle:
     partners: Mapping[str, float]
 
     def clause(self, wording: Wording, numbers: Numbers) -> str:
-        """Return the victims, and how long they are left alone."""
+        """Return the victims, and how long they are protected."""
         numbers["partners"] = dict(self.partners)
         left = span(max(self.partners.values()) - wording.now_s)
         return (

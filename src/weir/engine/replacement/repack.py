@@ -26,11 +26,11 @@ from weir.state.jobs import EquivalenceClass, Job, Phase, Pod
 from weir.state.shapes import GPU_ROW, RequestShape
 
 _NEW_PODS_MAX = 8
-"""Pods that may replace one."""
+"""Limit of pods that may replace one pod."""
 
 
 class RepackCandidate(NamedTuple):
-    """A class of pending workloads that miss one pod each, and the nodes that they may use."""
+    """A class of pending workloads that lack one pod each, and the nodes that they may use."""
 
     queued: EquivalenceClass
     shape: RequestShape
@@ -145,7 +145,7 @@ class RepackPlanner:
     def _changes(
         self, node: int, only: Pod | None = None
     ) -> Iterator[tuple[tuple[float, float, float, str], Repacking]]:
-        """Yield each possible repacking of a node with the key by which repackings compare."""
+        """Yield each possible repacking of a node, with its sort key."""
         without_gain: set[tuple[object, ...]] = set()
         for pod in self._cluster.pods_on[node] if only is None else (only,):
             job = pod.job
@@ -173,14 +173,14 @@ class RepackPlanner:
         )
 
     def _may_still_go(self, pod: Pod) -> bool:
-        """Return True if a pod may still leave: not if the plan gives its workload another pod."""
+        """Return True if a pod may still be stopped: the plan gives its workload no other pod."""
         accounting = self._accounting
         if pod in accounting.leaving or pod.job.name in accounting.coming:
             return False
         return accounting.disruptions.allows((pod,))
 
     def _may_come(self, job: Job) -> bool:
-        """Return True if no pod of a workload is to stop."""
+        """Return True if the plan stops no pod of a workload."""
         leaving = self._accounting.leaving
         return not any(pod in leaving for pod in job.running_pods())
 

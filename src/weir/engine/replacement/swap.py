@@ -1,8 +1,8 @@
 """Swap: exchange a workload over quota for a pending one when its checkpoint is fresh.
 
-If a waiting workload of the same size comes clearly before it in the learned order, the two change
-places on the same devices. Only what is borrowed as a whole goes: were its queue below its quota
-without it, those of its own that wait would take from others at once.
+A pending workload of the same size takes its devices if it comes clearly first in the order by predicted run
+time. Only work that is borrowed as a whole is stopped. Otherwise its queue would fall below its quota, and
+pending work of that queue would reclaim capacity at once.
 """
 
 from collections.abc import Iterator
@@ -58,9 +58,9 @@ class SwapPlanner:
         )
 
     def _swap(self, job: Job) -> tuple[Candidate, list[NodePlacement]] | None:
-        """Swap a job for the first pending workload of its size that may come; None if none may come.
+        """Swap a job for the first pending workload of its size that is allowed to replace it.
 
-        Only one that precedes it by the minimum gain does.
+        The pending workload has to precede it by the minimum gain. The answer is None if none may replace it.
         """
         size = tuple([(shape.id, pods) for shape, pods in zip(job.shapes, job.placed, strict=True)])
         groups = self._peers_of(size)
@@ -99,7 +99,7 @@ class SwapPlanner:
         return groups
 
     def _counts(self, queued: EquivalenceClass, index: int) -> bool:
-        """Return True if no workload of its project and size with a higher priority could start instead."""
+        """Return True unless a workload of its project and size with a higher priority could start."""
         allocator, size = self._allocator, queued.wants[1]
         if queued in self._served or not allocator.feasibility.could_run(queued):
             return False
@@ -122,12 +122,12 @@ class SwapPlanner:
         return self._allocator.runtime_order.running_value(job, job.ran_s + self._allocator.now_s - started_s)
 
     def _may_stand(self, goes: Job) -> bool:
-        """Return True if pod affinity allows the job's nodes without the job."""
+        """Return True if pod affinity allows a candidate on the job's nodes once the job is gone."""
         rules, columns = self._allocator.feasibility.pod_rules(), self._allocator.capacity.columns
         return all(rules.stays(columns, pod.shape, pod.node) for pod in goes.running_pods())
 
     def _may_be_where(self, candidate: Candidate, goes: Job) -> bool:
-        """Return True if the nodes satisfy the topology of the pending workload."""
+        """Return True if the job's nodes satisfy the topology of the pending workload."""
         placement, asked = self._allocator.placement, candidate.job.topology
         if placement.outages:
             places = [NodePlacement(pod, pod.node, pod.devices) for pod in goes.running_pods()]

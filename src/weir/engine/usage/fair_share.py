@@ -114,8 +114,8 @@ def _guarantees(siblings: Siblings, row: int, have: float, wanted: Sequence[int]
 def water_fill(amount: float, wanted: Sequence[float], weights: Sequence[float]) -> list[float]:
     """Divide `amount`: each share rises in proportion to its weight until its demand is met.
 
-    The level at which one is satisfied is wanted ÷ weight. In that order each either gets all it
-    wants or the rest is divided at one level. Weight 0 gets nothing.
+    A share is complete at the level demand ÷ weight. In this order each gets its whole demand, until the rest
+    is divided at one common level. Weight 0 gets nothing.
     """
     given = [0.0] * len(wanted)
     levels = [(wanted[index] / weight, index) for index, weight in enumerate(weights) if weight > 0]
@@ -154,7 +154,7 @@ def _rounded(exact: Sequence[float], ages: Sequence[tuple[float, int]]) -> list[
 def excess_demand(cluster: Cluster, could_run: Callable[[EquivalenceClass], bool]) -> Excess:
     """Return the requests of pending workloads that don't fit the nodes even if all are idle.
 
-    If they counted, their fair share would be withheld from the siblings of their queue and stay unused.
+    If they counted as demand, their fair share would stay unused, and siblings couldn't borrow it.
     """
     excess: dict[int, dict[int, int]] = {}
     for queued in cluster.waiting.values():
@@ -175,7 +175,7 @@ class FairShareTree:
     """
 
     def __init__(self, ledger: QuotaUsage, *, filled: bool = True) -> None:
-        """Begin a tree; without lines of queues unless `filled`."""
+        """Create a tree; with rows for the queues only if `filled`."""
         rows, queues = len(ledger.weightless), range(len(ledger.queues) if filled else 0)
         self._ledger = ledger
         self._quota = ledger.quota  # the list object itself: a change of rows replaces it
@@ -195,7 +195,7 @@ class FairShareTree:
         return self._ledger is ledger and self._quota is ledger.quota
 
     def branch(self, ledger: QuotaUsage) -> "FairShareTree":
-        """Return a copy for a branch of the ledger; updates replace the lines that they change."""
+        """Return a copy for a branch of the quota usage; updates replace changed rows."""
         copy = FairShareTree(ledger, filled=False)
         copy._touched, copy._excess = self._touched, self._excess
         copy.demand, copy.versions, copy.share = self.demand.copy(), self.versions[:], self.share.copy()
@@ -249,7 +249,7 @@ class FairShareTree:
             total: what all nodes together have, by row.
             usage: each queue's decayed share of the capacity it used, 0 to 1.
             usage_k: how strongly use in the past lowers the claim on the surplus; 0 = not at all.
-            excess: what workloads of each project ask for that no node could ever take: it is no demand.
+            excess: requests of each project's workloads that no node could ever take; they aren't demand.
         """
         ledger = self._ledger
         by_parent = self._update_demand(excess)
@@ -263,7 +263,7 @@ class FairShareTree:
         return self.share
 
     def _divide(self, parent: int, siblings: Siblings, have: list[float], changed: Iterable[int]) -> None:
-        """Divide a parent's amounts among its children, row by row where it is short."""
+        """Divide a parent's amounts among its children, for each resource that is short."""
         ledger, queues, demand, share = self._ledger, siblings.queues, self.demand, self.share
         had, sums = self._have.get(parent), self._sums[parent]
         if not queues or (had == have and not changed):

@@ -16,7 +16,7 @@ INFINITE = float("inf")
 class UsageOverlay:
     """Usage and fair shares of one cycle: `used` and `fixed` (its non-preemptible part), queue by row.
 
-    A line is that of the state until something is charged to its queue, which copies it.
+    A row is the state's own until an amount is charged to its queue; then it is copied.
 
     Args:
         cluster: the state.
@@ -202,7 +202,7 @@ class QuotaOverlay(UsageOverlay):
         return largest, 0
 
     def key(self, queue: int, request: Amounts = ()) -> tuple[object, ...]:
-        """Return the order among siblings, smaller first; without a request, by current usage alone."""
+        """Return the sort key among siblings, smaller first; without a request, by present usage alone."""
         without = self.dominant(queue)
         largest, beside = self._dominant_with(queue, request, without)
         created_s, position = self.ledger.age[queue]
@@ -218,7 +218,7 @@ class QuotaOverlay(UsageOverlay):
         )
 
     def _dominant_with(self, queue: int, request: Amounts, without: tuple[float, int]) -> tuple[float, int]:
-        """Return `dominant` with `request` more, from the value without it: only these resources grow."""
+        """Return `dominant` for a larger request, from the value without it: only its resources change."""
         if without[0] == INFINITE:
             return self._largest(queue, request)
         share, used = self.share[queue], self.used[queue]
@@ -233,7 +233,7 @@ class QuotaOverlay(UsageOverlay):
         return largest, 0
 
     def giving_key(self, queue: int) -> tuple[object, ...]:
-        """Return the order in which queues give, by current usage; smaller gives first."""
+        """Return the sort key by which queues lose capacity, by present usage; the smallest loses first."""
         dominant, beside = self.dominant(queue)
         created_s, position = self.ledger.age[queue]
         return (

@@ -32,7 +32,7 @@ Going = list[tuple[Victim, EvictionRule]]
 Accept = Callable[[int, list[Victim]], bool]
 Family = tuple[Any, Any]
 Entry = tuple[Any, int, int]
-"""Lower bound of a node's cost, the node, and the version of its victims behind the bound."""
+"""Lower bound of a node's cost, the node, and the version of its victims that the bound is for."""
 _UNKNOWN = -1
 PRICE_AT = 2
 """Position of the price in a lower bound, after allowances and tier."""
@@ -71,16 +71,15 @@ class CheapestNode:
             heapify(heap)
 
     def changed(self, nodes: set[int]) -> None:
-        """Mark nodes with a chosen victim."""
+        """Record that a victim was chosen on these nodes."""
         self._version += 1
         self._unknown += [node for node in sorted(nodes) if self._open[node]]
 
     def best(self, accept: Accept, steps_max: int) -> tuple[int, Going] | None:
-        """Return the cheapest node and its victims; `accept(node, units)` may reject each set.
+        """Return the cheapest node and its victims; None without a set of victims.
 
-        The answer is None without a set.
-
-        The search ends after `steps_max` nodes without a set.
+        `accept(node, victims)` may reject each set. The search ends after `steps_max` nodes without an
+        accepted set.
         """
         if not self._shape.pod_rules:
             return self._best(accept, steps_max, None, [])
@@ -166,7 +165,7 @@ class CheapestNode:
 
 
 class CheapestByShape:
-    """Cheapest nodes by shape, `within` some nodes or anywhere, and bounds over all pods that lack one."""
+    """Cheapest nodes by shape, `within` some nodes or anywhere, and bounds for all missing pods together."""
 
     def __init__(
         self, context: PreemptionContext, candidates: VictimCandidates, within: Bools | None
@@ -219,16 +218,16 @@ class CheapestByShape:
 
 
 def split(tier: Tier) -> tuple[Family, Tier]:
-    """Split a tier into its queue part, and the part that compares nodes of one queue."""
+    """Split a tier into its part about the queue, and the part that compares nodes of one queue."""
     return (tier[0], tier[2]), tier[3:]
 
 
 def runner_up(
     nodes: CheapestNode, candidates: VictimCandidates, capacity: Capacity, shape: RequestShape
 ) -> RunnerUp | None:
-    """Return the choice that comes after the node just chosen; None if none is known.
+    """Return the second-best choice for the node just chosen; None if none is known.
 
-    With pod affinity the order of the nodes depends on the pods placed so far, so none is.
+    With pod affinity the order of the nodes depends on the pods placed so far, so it isn't known.
     """
     ordered = nodes.ordered()
     if shape.pod_rules or not ordered:
@@ -252,7 +251,7 @@ def _following_node(ordered: list[list[Entry]]) -> RunnerUp | None:
 def _beside(
     nodes: CheapestNode, candidates: VictimCandidates, capacity: Capacity, shape: RequestShape, node: int
 ) -> RunnerUp | None:
-    """Return the next victims on the chosen node; None without any, or if very many are possible."""
+    """Return the next-best victims on the chosen node; None without any, or if too many sets are possible."""
     victims, chosen = candidates.victims_on(node), nodes.found.get(node)
     if chosen is None or len(victims) > _BESIDE_MAX or candidates.limits(victims) is not None:
         return None

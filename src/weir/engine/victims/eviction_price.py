@@ -13,7 +13,7 @@ from weir.state.shapes import GPU_ROW
 
 
 def devices_of(pods: Sequence[Pod]) -> float:
-    """Return the devices of these pods, a share as that share."""
+    """Return the number of devices of these pods; a fraction of a device counts as that fraction."""
     return sum([pod.gpu_milli() for pod in pods]) / WHOLE_MILLI
 
 
@@ -31,8 +31,8 @@ def price(job: Job, pods: Sequence[Pod], policy: PricePolicy, now_s: float, need
     """Return the price of stopping these pods: lost work and a restart, less a credit for size.
 
     The credit prefers one larger victim to many small ones: the rest of its capacity saves later evictions.
-    It counts the devices on the node where the victim has most; of a gang at most the `needed` devices, or a
-    gang would be stopped for a single pod.
+    The credit counts the devices on the node where the victim has most. Of a gang at most the `needed`
+    devices count: otherwise a gang would be stopped for a single pod.
     """
     is_all = len(pods) == len(job.running_pods())
     devices, most = job.devices_held() if is_all else _held(pods)
@@ -79,7 +79,7 @@ class VictimTiers:
         self._needed = devices_of_charge(rules.job, charge) / WHOLE_MILLI  # devices
 
     def price(self, job: Job, pods: Sequence[Pod], nodes_needed: int) -> float:
-        """Return the price of pods of a workload; a gang's is divided by the needed nodes that it frees."""
+        """Return the price of pods of a workload; for a gang, the price per needed node that it frees."""
         cost = price(job, pods, self._policy.price, self._now_s, self._needed)
         if len(pods) == 1:
             return cost
@@ -88,8 +88,8 @@ class VictimTiers:
     def tier(self, job: Job, pods: Sequence[Pod], minimum: int) -> Tier:
         """Return the tier of a victim, which compares before the price.
 
-        `minimum` is 1 for what a workload can't run without, 0 for an elastic pod, and for a replica of a
-        service less than 0: the more replicas above the minimum it has, the less.
+        `minimum` is 1 for the pods that a workload can't run without, and 0 for an elastic pod. For a replica
+        of a service it is negative: the more replicas above the minimum the service has, the lower.
         """
         own = job.project
         first = -1 if job.spec.overrun or job.spec.unprotected else int(self._rules.protections.of(job.path))

@@ -16,7 +16,7 @@ from weir.model.reasons import EvictionRule
 from weir.state.jobs import Pod
 
 _TRIED_MAX = 5_000
-"""Number of victims that one search reorders; a gang search tries thousands of nodes."""
+"""Limit of victims that one search reorders: the search for a gang tries thousands of nodes."""
 
 
 class LegalOrder:
@@ -52,11 +52,11 @@ class LegalOrder:
     def find(
         self, victims: Sequence[Victim], taken: Sequence[tuple[Victim, EvictionRule]] = ()
     ) -> list[tuple[Victim, EvictionRule]] | None:
-        """Return an order in which each of them may be evicted; None if there is none.
+        """Return an order in which each of these victims may be evicted; None if there is none.
 
         Victims nearer to the requester in the tree go first, since they lower the usage of its own queues.
         The largest of a queue goes last, since a queue gives only while it is over its quota. A thorough
-        attempt may evict the victims it has taken between them.
+        attempt may also insert earlier victims between them.
         """
         if len(victims) == 1:
             rule = self.rule(victims[0])

@@ -36,7 +36,8 @@ NODES_MAX = 16
 class MoveBounds:
     """Possible moves, with their prices, and projects whose workloads may always be moved.
 
-    They hold for the capacity at the beginning of a cycle and, after each plan, for what the plan leaves.
+    They are valid for the capacity at the beginning of a cycle and, after each plan, for the capacity after
+    it.
     """
 
     def __init__(self, allocator: Allocator) -> None:
@@ -110,7 +111,7 @@ class MoveBounds:
         return True
 
     def _bound_beside(self, job: Job, lacks: Sequence[int], budget: float) -> bool:
-        """Return True if enough nodes could be cleared for a borrowing gang that fills the free nodes itself.
+        """Return True if enough nodes could be cleared for a gang over quota that fills the free nodes.
 
         Its pods go to the free nodes before any node is cleared. So pods of their size find no place to move
         to, if no node holds two of them.
@@ -134,7 +135,7 @@ class MoveBounds:
         return float(least.sum()) <= budget or not self._fills(shape, free)
 
     def _fills(self, shape: RequestShape, free: Bools) -> bool:
-        """Return True if pods of a shape may use all these nodes, of whichever project they are."""
+        """Return True if pods of a shape may use all these nodes, in any project."""
         capacity, names = self._capacity, self._cluster.rows.names
         limited = [names[row] for limits in self._cluster.ledger.limited for row, _ in limits]
         by_model = any(name.startswith(GPU_MODEL_PREFIX) for name in limited)
@@ -196,8 +197,8 @@ def least_move_prices(
 ) -> Floats:
     """Return by node the least price of moves that free this many devices; infinite if none suffice.
 
-    Each device that a node lacks is in use, at least as much as the shared device that is used least. So a
-    pod frees a part of one where it holds less than that.
+    Each missing device of a node is in use, at least as much as the node's least used shared device. A pod
+    that holds less than that frees only a part of a device.
 
     Args:
         capacity: what is free now.

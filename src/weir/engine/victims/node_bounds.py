@@ -57,7 +57,7 @@ class NodeBounds:
         return float(sum(self._least[:missing])) if len(self._least) >= missing else 0.0
 
     def _bound_moves(self, candidates: VictimCandidates, least: dict[int, Tier]) -> None:
-        """Take over the bounds of the nodes with a pod that may be moved."""
+        """Copy the bounds of the nodes that have a movable pod."""
         nodes = {pod.node for job in candidates.jobs for pod in candidates.running(job)}
         open_ = (node for node in least if node in nodes and self._open[node])
         self.entries = [(LAST, least[node], node) for node in open_]
@@ -89,7 +89,7 @@ class NodeBounds:
         return cheapest_by_place(shape.devices - self._capacity.whole, victims)
 
     def _bound_any(self, candidates: VictimCandidates) -> None:
-        """Collect every node with a possible victim, without price bounds."""
+        """List every node with a possible victim, without price bounds."""
         self.entries.clear()
         columns, memory = self._capacity.columns.copy(), self._capacity.device_memory
         held = set()

@@ -22,15 +22,15 @@ from weir.state.capacity_columns import Ints
 from weir.state.jobs import Job, Phase, Pod
 
 LAST: Tier = (len(QuotaProtection), (), ANY_PROJECT)
-"""The tier of workloads that may only be moved: after every one that may be stopped."""
+"""Tier of workloads that may only be moved: they come after all that may be stopped."""
 
 
 class EligibleVictims:
     """Eligible workloads of one kind of preemption.
 
     Workloads that quotas protect more than `most` aren't stopped. Workloads that disruption budgets protect
-    are neither stopped nor moved, unless the kind is to override the budgets. `rows` are those of the pods
-    that may be moved, where few are looked at.
+    are neither stopped nor moved, unless the kind is to override the budgets. `rows` are the movable pods to
+    examine, where not all are.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class EligibleVictims:
         self._has_capacity = cache(context.placer.has_capacity)
 
     def find(self) -> dict[Job, bool]:
-        """Return the eligible workloads, and whether each may only be moved."""
+        """Return the eligible workloads, with True for each that may only be moved."""
         if self._kind is PreemptionKind.CONSOLIDATE:
             return dict.fromkeys(self._movable(), True)
         idle = self._allowed(list(self._cluster.unprotected.values()))
@@ -182,8 +182,9 @@ class VictimCandidates:
     def limits(self, victims: Sequence[Victim]) -> Permits | None:
         """Return the permitted sets of these victims; None if the usual search applies.
 
-        That is the case while budgets let all of them go at once. A thorough attempt asks quotas, too; of one
-        project, fewer victims may go if all may. Then it only sorts by allowances, if any are used up.
+        The usual search applies while budgets allow all of them to be stopped at once. A thorough attempt
+        also checks quotas. If all victims of one project may be stopped, fewer may be stopped, too; then sets
+        are only sorted by the allowances that they use up.
         """
         if self.victims is not None:
             if len({victim.job.project for victim in victims}) == 1 and self.legal_order(victims) is not None:
@@ -209,12 +210,12 @@ class VictimCandidates:
         return self.order.may_stop(pods, moves=moves)
 
     def marks(self) -> frozenset[int]:
-        """Return the marks of the pods that may be stopped or moved."""
+        """Return the label sets of the pods that may be stopped or moved."""
         pods = (pod for job in self.jobs for pod in self.running(job))
         return frozenset(mark for pod in pods for mark in pod.shape.marks)
 
     def takeable(self) -> VictimEntries:
-        """Return every possible victim by node; kept for searches that start alike."""
+        """Return every possible victim by node; cached for searches that start from the same state."""
         if len(self._leaving) != self._leaving_before:
             return _entries(self, self._context)
         if self._takeable is None:
@@ -237,7 +238,7 @@ class VictimCandidates:
     def victims_of(self, job: Job, on_node: Sequence[Pod]) -> list[Victim]:
         """Return a job's pods on a node as victims: elastic pods first, then the rest as a whole.
 
-        Of services, the one with the most replicas above its minimum gives first, one replica at a time.
+        Services lose one replica at a time, first the service with the most replicas above its minimum.
         """
         if self.jobs[job]:
             together = job.topology is not None and sum(job.placed) > 1  # they share or prefer one domain

@@ -1,8 +1,8 @@
 """Possible victims of one requester as columns, and lower bounds on the price of freeing capacity.
 
-A whole device is free once every pod on it is gone. So victims that share a device free it together.
-Devices need no search to bound: per node it is a small knapsack, done for all nodes together on arrays. The
-search then looks at nodes from the lowest bound up and stops when no other can win.
+A whole device is free once every pod on it is gone. So victims that share a device free it together. For
+devices a bound needs no search: it is a small knapsack for each node, computed for all nodes at once on
+arrays. The search then looks at nodes from the lowest bound up and stops when no other can win.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from weir.state.capacity_columns import NO_DEVICE, Bools, Floats, Ints
 from weir.state.jobs import Pod
 
 Younger = tuple[float, str]
-"""Key of a workload that is less for the younger, then by name."""
+"""Sort key of a workload by age and name; the youngest comes first."""
 NO_BOUND = float("-inf")
 _STEPS_MAX = 20
 """Number of amounts of a device that bounds distinguish."""
@@ -59,7 +59,7 @@ class VictimEntries:
     _ranks: list[int] = field(default_factory=list)
 
     def add(self, on_node: Sequence[Pod], devices: int, price: float, tier: Tier, younger: Younger) -> None:
-        """Add a victim with its pods on a node and the devices that they hold; `rank` compares its tier."""
+        """Add a victim with its pods on a node and the devices that they hold; `rank` is that of its tier."""
         for pod in on_node:
             if pod.devices and not pod.shape.whole:
                 self._in_parts.append(len(self._entries))
@@ -108,8 +108,8 @@ class VictimEntries:
     def _join_sharers(self, capacity: Capacity) -> None:
         """Join victims that only share one device into the first of them, in the highest of their tiers.
 
-        They free the device together, and only if they hold all that is held of it. Where a victim holds
-        several devices, or more is held than there is, each victim counts on its own.
+        They free the device together, and only if no other pod holds a part of it. If a victim holds several
+        devices, or the device is over-committed, each victim counts on its own.
         """
         share, memory = capacity.columns.share, capacity.device_memory.tolist()
         width, crowded = share.shape[1], ((share < 0) & (share != NO_DEVICE)).any(axis=1).tolist()
@@ -198,7 +198,7 @@ def cheapest_by_place(need: Ints, victims: VictimColumns) -> list[tuple[int, flo
 def in_units(need: Ints, victims: VictimColumns) -> tuple[Ints, VictimColumns]:
     """Return needs and victims of loose places with thousandths of devices in larger units, rounded up.
 
-    Victims that free enough still do.
+    Victims that free enough before the rounding do so after it.
     """
     step = max(int(np.gcd.reduce(victims.amount, initial=0)), WHOLE_MILLI // _STEPS_MAX)
     return -(-need // step), victims._replace(amount=-(-victims.amount // step))

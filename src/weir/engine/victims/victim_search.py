@@ -72,7 +72,7 @@ class VictimSearch:
         """Repeat the search with every permitted set of victims on each node, if quotas or budgets bind.
 
         The victims for the first pod of a gang may use up an allowance of a budget that only the next pod
-        can't do without. So a gang gets another attempt, which takes what uses up few allowances first.
+        can't do without. So a gang gets another attempt, which prefers victims that use up few allowances.
         """
         self._candidates.victims = self._victims
         taken = self._from(None)

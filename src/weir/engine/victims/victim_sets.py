@@ -19,7 +19,7 @@ from weir.state.shapes import GPU_ROW, RequestShape
 MAX_ENUMERATED = 10
 """Number of victims of a node up to which all minimal sets are tried (2^10); above, the cheapest one."""
 _SUMS_MAX = 256
-"""Number of sums in that search; with more, or with shares, a greedy set is used."""
+"""Limit of sums in the knapsack search; with more sums, or with shared devices, a greedy set is used."""
 
 Tier = tuple[Any, ...]
 """Ranks of a victim set compared before its price: protection by quotas, then the policy."""
@@ -49,7 +49,7 @@ class Victim:
 
     @property
     def younger(self) -> tuple[float, str]:
-        """Sorts the younger first, then by name."""
+        """Sort key by age and name; the youngest comes first."""
         return -self.job.submitted_s, self.job.name
 
     @property
@@ -65,10 +65,10 @@ Permits = Callable[[Sequence[Victim]], bool]
 class NodeCapacity:
     """Capacity of one node as plain numbers, to test sets of victims for one pod of a shape.
 
-    With them go the pods that are in excess of what a pod rule allows.
+    It also has the pods beyond the number that a pod rule allows.
 
-    Where shape and units hold whole devices only, what is short and what each unit gives are numbers
-    that add up. With shares, or devices held twice, the devices have to be looked at one by one.
+    If the shape and the victims hold whole devices only, the missing amounts and the amount that each victim
+    frees can be added up. With shares, or over-committed devices, each device is examined by itself.
     """
 
     __slots__ = ("_device_memory", "_gains", "_memory", "_shape", "_share", "_short")
@@ -161,9 +161,9 @@ def minimal_victim_sets(
 ) -> Iterator[tuple[tuple[Tier, Tier, Tier], list[Victim]]]:
     """Yield minimal sets of victims that free the node's capacity for one pod, best first.
 
-    Lower tiers go before higher ones. As little as possible is taken of the highest tier that must be
-    touched, with all lower tiers gone: by price, fewer workloads, younger, name. Then the tier below gives
-    what is still needed, and so on. Each set comes with its key, by which nodes compare.
+    Lower tiers go before higher ones. Of the highest tier that is needed, as little as possible is chosen,
+    assuming that all lower tiers are gone: by price, fewer workloads, younger, name. Then the tier below is
+    reduced in the same way, and so on. Each set has a key, by which nodes are compared.
     """
     tiers: list[list[Victim]] = []
     for _, group in groupby(sorted(victims, key=lambda victim: victim.tier), key=lambda victim: victim.tier):
