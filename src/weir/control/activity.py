@@ -2,7 +2,7 @@
 
 A workload works if any of its devices was used within the window. Signs of life besides its devices are means
 over the window, so that a stray moment counts for little. It is idle once a whole window without a gap shows
-neither. To leave an idle state takes a clear sign, or two weak ones: a value near the threshold doesn't
+neither. An idle state ends by a clear sign, or by two weak ones, so that a value near the threshold doesn't
 alternate between two states.
 """
 
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from weir.model.activity import IDLE, Activity, ActivitySample, Signal
 
 CORES_MIN: Final = 0.05
-"""Cores from which processors count as busy: an idle kernel or editor needs less."""
+"""Cores in use from which processors count as busy: an idle kernel or editor needs less."""
 DISK_MIN: Final = 65_536.0
 """Bytes per second from which disks count as busy."""
 NETWORK_MIN: Final = 16_384.0
@@ -24,10 +24,10 @@ CLEAR: Final = 2.0
 
 
 class ActivityReading(NamedTuple):
-    """State of a workload after a sample.
+    """State of a workload after a sample. `state` is None until a window is complete.
 
-    `state` is None until a window is over. `quiet_s` is the measured time without a sign of life.
-    `quiet_devices` are measured devices without use while others of the workload work.
+    `quiet_s` is the measured time without a sign of life. `quiet_devices` are measured devices without use,
+    while other devices of the workload are used.
     """
 
     state: Activity | None

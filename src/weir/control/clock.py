@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from threading import Lock
 
 JUMP_S_MIN = 0.1
-"""A smaller difference between the two clocks is noise of reading them."""
+"""Smallest difference between the clocks that counts as a jump; less is noise of the readings."""
 _READING_S_MAX = 0.02
 _READINGS = 5
 
@@ -53,7 +53,7 @@ class Clock:
     ) -> None:
         """Start a timeline, or continue one at `starts_s`.
 
-        `jumped` hears once of each jump of the wall clock, in seconds; it may be called from any thread.
+        `jumped` is called once for each jump of the wall clock, with its seconds; from any thread.
         """
         self.until_s = until_s
         self._wall = wall
@@ -94,12 +94,12 @@ class Clock:
         return measured_s
 
     def leave_out(self, left_out_s: float, doubtful_s: float, jump_s: float = 0.0) -> None:
-        """Set the time off that is left out. The wall clock has been set since by `jump_s`."""
+        """Set the time off that is left out. Since then the wall clock was set by `jump_s`."""
         corrected_s = min(max(0.0, -jump_s), doubtful_s)
         self.left_out_s, self.doubtful_s = left_out_s - corrected_s, doubtful_s - corrected_s
 
     def with_time_off(self) -> float:
-        """Return the time now with all time off. It goes back if a wall clock that was ahead is set back."""
+        """Return the time now with all time off. A wall clock that is set back makes it go back."""
         _ = self.ahead_s  # detects that
         return self() + self.left_out_s
 

@@ -43,7 +43,7 @@ class FairQueue(Generic[T]):
         return entry
 
     def take_oldest(self, namespace: str) -> T:
-        """Remove and return the first entry of the line of a namespace out of turn."""
+        """Remove and return the first entry of a namespace, without regard to turns."""
         line = self._lines[namespace]
         entry, _ = line.popitem(last=False)
         self._removed(namespace, line)
@@ -66,7 +66,7 @@ class FairQueue(Generic[T]):
         return (next(iter(line)) for line in self._lines.values())
 
     def to_shorten(self, namespace: str) -> str:
-        """Return the namespace that has to lose an entry of a full queue, so that this one can add an entry.
+        """Return the namespace that has to lose an entry of a full queue, so that this one can add one.
 
         A namespace with its share of the entries loses one itself. For others, the lines are searched for the
         longest one. The queue isn't empty.
@@ -80,7 +80,7 @@ class FairQueue(Generic[T]):
 class Turns:
     """Turns of namespaces over several rounds, each of which takes some of the entries.
 
-    A namespace that comes back has its turn after those that wait, however often it comes and goes.
+    A namespace that returns has its turn after all that wait, so it gains nothing by leaving.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Search for the pending workload at which a decision raises, so that only it is set aside.
+"""Search for the pending workload that makes decisions raise, so that only this one is set aside.
 
 A fault of the engine that one workload leads to would break every cycle, and nothing would be scheduled.
 The search holds pending workloads back until a decision succeeds, which takes about log2 of their number
@@ -16,7 +16,7 @@ from weir.state.reduce import reduce
 
 Decide = Callable[[Cluster, Policy, float, EngineCache], Plan]
 AT_ONCE_MAX = 8
-"""Workloads set aside in one step; with more of them the fault isn't of single workloads."""
+"""Limit of workloads set aside in one step; with more, single workloads aren't the cause."""
 SET_ASIDE = "set_aside"
 """Kind of the note on a workload that was set aside."""
 RETRY_AFTER_S = 600.0
@@ -26,7 +26,7 @@ RETRY_AFTER_S = 600.0
 def faulty_workload(cluster: Cluster, policy: Policy, now_s: float, decide: Decide) -> str | None:
     """Return the pending workload without which decisions succeed; None if they fail without any.
 
-    In the order of submission, a decision succeeds with those before it, and fails with it.
+    In the order of submission, a decision with all workloads before it succeeds, and fails once it is added.
     """
     pending = [member for queued in cluster.waiting.values() for member in queued.members]
     names = [name for _, name, _ in sorted(pending, key=lambda member: member[:2])]
@@ -53,7 +53,7 @@ def faulty_workload(cluster: Cluster, policy: Policy, now_s: float, decide: Deci
 
 
 class _HeldBack:
-    """Workloads that may not be started, inside a `with`. Control reports none of this."""
+    """Workloads that may not be started inside a `with` block. Control reports none of this."""
 
     def __init__(self, cluster: Cluster, names: Sequence[str]) -> None:
         self._cluster = cluster

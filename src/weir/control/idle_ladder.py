@@ -1,9 +1,9 @@
-"""The idle ladder: how long a workload has been idle, and the step that is due.
+"""The idle ladder: the idle time of a workload, and the step of the idle rules that is due.
 
-A workload climbs by measured idle time: notice, loss of protection, last notice, suspension or stop. Each
-rung has its own delay. Two notices come before any suspension or stop, and the last one is followed by the
-time that it names. Work, hunger for data, an extension and another run lead back to the ground. Time that
-wasn't measured doesn't count: neither a gap, nor a jump of the clock, nor the time while control was down.
+The steps follow measured idle time: notice, loss of protection, last notice, suspension or stop. Each step
+has its own delay. Two notices come before any suspension or stop, and the last notice names the time left.
+Use of devices, waiting for data, an extension and a new run reset the ladder. Time that wasn't measured
+doesn't count: neither a gap, nor a jump of the clock, nor the time while control was down.
 """
 
 from enum import StrEnum
@@ -17,7 +17,7 @@ from weir.model.run_limits import least_limit, rule_of
 from weir.model.workloads import Workload
 
 UNMEASURED_S_MAX: Final = 300.0
-"""Two measurements that lie further apart say nothing about the time between them."""
+"""Longest time between two measurements that they cover; a longer gap counts as unknown."""
 SAVE_EVERY_S: Final = 600.0
 """Idle time after which the position on the ladder is stored again."""
 
@@ -33,10 +33,10 @@ class IdleStep(StrEnum):
 
 
 class IdleRules(NamedTuple):
-    """Delays of one workload's rungs in seconds of idle time; None without that rung.
+    """Delays of one workload's steps in seconds of idle time; None for a step that it doesn't have.
 
     `warning_s` lies between the last notice and the step that it warns of. `below` is the use under which a
-    device counts as quiet. `left_out`: why its rungs before a stop are left out, as a clause.
+    device counts as quiet. `left_out`: why the steps before a stop are left out, as a clause.
     """
 
     notice_s: float | None
@@ -59,25 +59,25 @@ class IdleRules(NamedTuple):
 
     @property
     def first_notice_s(self) -> float | None:
-        """Return the delay of the first notice: at the latest halfway to the first rung after it.
+        """Return the delay of the first notice: at the latest halfway to the first step after it.
 
-        The answer is None without a notice and without rungs.
+        The answer is None without a notice and without steps.
         """
         rungs = [rung_s for rung_s in (self.unprotect_s, self.end_s) if rung_s is not None]
         halfway = min(rungs) / 2 if rungs else None
         return least_limit(self.notice_s, halfway)
 
     def without_suspensions(self, why: str = "") -> "IdleRules":
-        """Return the rungs of a workload that can't be suspended; `why` as a clause.
+        """Return the steps of a workload that can't be suspended; `why` is a clause.
 
-        One that lost its protection is suspended when it gives way, so both rungs need suspensions. The
-        notice stays where it is.
+        A workload that lost its protection is suspended once it is evicted, so both steps need suspensions.
+        The delay of the notice stays the same.
         """
         return self._replace(notice_s=self.first_notice_s, unprotect_s=None, suspend_s=None, left_out=why)
 
 
 def idle_rules(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy) -> IdleRules:
-    """Return the rungs for a workload: its project's delays, else the policy's for its type."""
+    """Return the steps of a workload, with its project's delays, else those of the policy for its type."""
     type_ = spec.type
     return IdleRules(
         rule_of(project.idle_notice_s, rules.idle_notice.of(type_)),
@@ -111,7 +111,7 @@ class IdleTracker:
             self.seen_s = None
 
     def excuse(self, until_s: float) -> None:
-        """Reset the ladder, and count no idle time until then."""
+        """Reset the ladder, and count no idle time before the given time."""
         self.progress = IdleProgress(run=self.progress.run, excused_until_s=until_s)
 
     def measure(self, activity: Activity | None, quiet_s: float, at_s: float) -> None:

@@ -22,7 +22,7 @@ from weir.state.jobs import Job, Phase
 
 IDLE_WARNING, PROTECTION_LOST, IDLE_SUSPENDED = "idle_warning", "protection_lost", "idle_suspended"
 _SAME_S = 1.0
-"""Difference up to which two reported ends of an extension are the same one."""
+"""Difference up to which two reported ends of an extension count as equal."""
 PROTECTION_RESTORED, IDLE_EXTENDED = "protection_restored", "idle_extended"
 
 
@@ -45,13 +45,13 @@ class IdleLifecycle:
         return rules.without_suspensions(refusal) if refusal else rules
 
     def used(self, job: Job, life: LifecycleState, fact: UtilizationSampled) -> None:
-        """Process the utilization of its devices, if nothing else is measured."""
+        """Process the utilization of a workload's devices, if no activity is measured."""
         below = self.rules(job).below
         activity = Activity.WORKING if fact.fraction >= below else Activity.PARKED
         self.seen(job, life, ActivitySampled(job.name, activity, fact.at_s))
 
     def seen(self, job: Job, life: LifecycleState, fact: ActivitySampled) -> None:
-        """Process a measurement, and take the step that is due."""
+        """Process a measurement of activity, and take the step that is due."""
         started_s = job.started_s
         if started_s is None or fact.at_s < started_s or not job.devices_milli or not job.running_pods():
             return
@@ -64,10 +64,10 @@ class IdleLifecycle:
         self._save(job, life)
 
     def excused(self, job: Job, life: LifecycleState, fact: IdleExcused, now_s: float) -> None:
-        """Count no idle time until the named time, at most as far ahead as the policy allows.
+        """Count no idle time until the given time, at most as far ahead as the policy allows.
 
-        A time that has passed changes nothing: backends report old messages again when they recover. Nor does
-        one that is earlier than a known one.
+        A time that has passed changes nothing: backends report old messages again when they recover. The same
+        holds for a time before a known one.
         """
         until_s = min(fact.until_s, now_s + self._transitions.rules.max_idle_extend)
         tracker = life.idle
@@ -88,7 +88,7 @@ class IdleLifecycle:
         self._save(job, life)
 
     def restored(self, job: Job, life: LifecycleState, now_s: float) -> None:
-        """Remove the protection that a workload had lost before control restarted."""
+        """Remove the protection again that a workload had lost before control restarted."""
         life.idle.begin_run(life.restarts)
         if life.idle.progress.unprotected:
             self._set_unprotected(job, True, now_s)
@@ -101,7 +101,7 @@ class IdleLifecycle:
         self._save(job, life)
 
     def gave_way(self, job: Job, life: LifecycleState, by: str | None, now_s: float) -> None:
-        """Suspend an idle workload that was evicted as a whole: else it would take its devices back."""
+        """Suspend an idle workload that was evicted as a whole: else it would claim its devices again."""
         if job.running_pods() or life.ending is not None:
             return
         reason = f"it was idle, and its GPUs went to {by}" if by else "it was idle"

@@ -29,7 +29,7 @@ _NO_STATUS = WorkloadProgress()
 
 
 class JournalFailed(OSError):
-    """The journal couldn't be written; nothing was recorded."""
+    """The journal couldn't be written; nothing was stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class LaunchSpec:
 
 
 class DependencyCondition(StrEnum):
-    """State that a workload has to reach before one that depends on it may start."""
+    """State that a workload has to reach before its dependents may start."""
 
     STARTED = "started"  # or ended, with any outcome
     SUCCEEDED = "succeeded"
@@ -65,7 +65,7 @@ class DependencyCondition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """A workload, by the number that it had at the submission, and the outcome that is required of it."""
+    """A workload, by its number at the submission, and the outcome that is required of it."""
 
     name: str
     uid: int
@@ -101,7 +101,10 @@ class ArrayMember:
 
 @dataclass(frozen=True, slots=True)
 class TrialPlan:
-    """A new trial of a sweep. `rungs` are steps; `target` is the one of them that it runs to first."""
+    """A new trial of a sweep.
+
+    `rungs` are training steps; the trial first runs up to `target`, which is one of them.
+    """
 
     sweep: int
     sweep_name: str
@@ -115,7 +118,7 @@ class TrialPlan:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRecord:
-    """A workload that isn't over: as it was submitted, and later as it was last written down."""
+    """A workload that isn't over: as submitted, and later in its last stored state."""
 
     workload: Workload
     launch: LaunchSpec

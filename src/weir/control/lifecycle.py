@@ -1,15 +1,16 @@
-"""The life of workloads: the outcome of one when a pod of it exits, and the time rules.
+"""The lifecycle of workloads: their outcome when pods exit, and the time rules.
 
 A workload's pods start, fail and end together. So nothing is concluded from a single exit. When the last
 live pod is gone, the outcome follows from the exits of all of them.
 
-- All that its gang needs are done: it succeeded.
+- All pods that its gang needs are done: it succeeded.
 - One failed: the others are stopped, and it is tried again after a pause that doubles, up to a limit.
-- It ran longer than it may, or was withdrawn: it ends as stopped.
-- Otherwise it was taken, or its node is gone: it waits again, with the run it saved.
+- It reached a time limit, or was cancelled: it ends as stopped.
+- Otherwise it was preempted, or lost its node: it is pending again, and keeps the run time up to its last
+checkpoint.
 
-A gang left incomplete by a lost node isn't judged here. The engine knows if it can be completed, and
-`gang_grace` is its rule.
+A gang that is incomplete because of a lost node isn't handled here. The engine knows if it can be completed,
+and applies `gang_grace`.
 """
 
 from collections.abc import Callable, Iterable
@@ -136,7 +137,7 @@ class WorkloadLifecycle:
         self._transitions.rules = rules
 
     def take_in(self, facts: Iterable[Fact], now_s: float) -> None:
-        """Apply facts."""
+        """Apply facts to the lifecycles."""
         self.now_s = now_s
         takes = self._takes
         for fact in facts:
@@ -332,7 +333,7 @@ class WorkloadLifecycle:
     # Time rules
 
     def look_at_all(self) -> None:
-        """Check the time limits of all running workloads again after a change of rules."""
+        """Check the time limits of all running workloads after a change of the rules."""
         for name, life in list(self._lives.items()):
             if life.alive:
                 self._watch(self._jobs[name], life)
@@ -370,7 +371,7 @@ class WorkloadLifecycle:
             )
 
     def set_aside(self, name: str, why: str, now_s: float, until_s: float) -> None:
-        """Suspend a workload that breaks decisions, until a time. Its running pods continue."""
+        """Suspend a workload that makes decisions fail, until a time. Its running pods continue."""
         job, life = self._jobs[name], self._lives[name]
         self._transitions.note(job, SET_ASIDE, f"It was set aside: {why}.", {}, now_s)
         self._transitions.hold(job, life, SuspendReason.FAULT, why, until_s)

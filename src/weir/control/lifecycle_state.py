@@ -32,7 +32,7 @@ REASONS = {
     SuspendReason.DEPENDENCY: ReasonCode.DEPENDENCY,
     SuspendReason.PAUSE: ReasonCode.RETRYING,
 }
-"""Codes of suspensions whose reason isn't that the workload is suspended."""
+"""Reason codes of suspensions that have a code of their own, instead of `suspended`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -66,7 +66,7 @@ class LifecycleState:
     idle: IdleTracker = field(default_factory=IdleTracker)
 
     def found(self, status: WorkloadProgress) -> None:
-        """Take over the progress that a backend stored."""
+        """Restore the progress that a backend stored."""
         self.starts = max(self.starts, status.starts)
         self.settled, self.failures, self.restarts = status.settled, status.failures, status.restarts
         self.wall_s, self.first_started_s = status.wall_s, status.first_started_s
@@ -87,18 +87,18 @@ class LifecycleState:
         )
 
     def begun(self, started_s: float | None) -> None:
-        """Note when its first run began."""
+        """Record when its first run began."""
         if self.first_started_s is None:
             self.first_started_s = started_s
 
     def run_over(self, at_s: float) -> None:
-        """End its last run, and add its wall time; a second call changes nothing."""
+        """End its current run, and add its wall time; a second call changes nothing."""
         if self.starts > self.settled and self.watch.started_s is not None:
             self.wall_s += max(0.0, at_s - self.watch.started_s)
         self.settled, self.pod_losses = self.starts, 0
 
     def count_losses(self, at_s: float, short_s: float) -> int:
-        """Return the number of lost runs in a row; a long run begins the count again."""
+        """Return the number of lost runs in a row; a long run resets the count."""
         began_s = self.watch.started_s
         lasted = began_s is not None and at_s - began_s >= short_s
         self.losses = (1 if lasted else self.losses + 1) if self.lost else 0
@@ -106,9 +106,9 @@ class LifecycleState:
         return self.losses
 
     def count_pod_losses(self, start: int, at_s: float, short_s: float) -> int:
-        """Return the number of losses in a row while other pods run; a long time without any ends the row.
+        """Return the number of pod losses in a row while other pods run; a long time without any resets it.
 
-        Pods that ran beside the last lost one are lost with it: they count as no further loss.
+        Pods that ran at the time of the last loss belong to that loss and don't count again.
         """
         if start <= self.pod_lost_start:
             return 0
@@ -117,7 +117,7 @@ class LifecycleState:
         return self.pod_losses
 
     def note_failure(self, exited: PodExited, *, first: bool) -> None:
-        """Keep the exit of the pod that failed first, and whether any can't do better."""
+        """Record the exit of the pod that failed first, and whether a retry is useless."""
         if first:
             self.exit_code, self.final = exited.code, exited.final
         else:

@@ -1,8 +1,8 @@
-"""The control loop: facts in, one decision, effects out. The same code in front of every backend.
+"""The control loop: facts come in, the engine decides, effects go out; the same code for every backend.
 
-What it holds is a picture and can be lost: a new one is built from the backend's relist. Its own events (a
-pod is assigned, is being stopped, capacity is nominated) become true the moment the effect is ordered. So the
-next decision doesn't order it twice. What really came of it comes back as a fact.
+Its state is a copy and can be lost: a new one is built from the backend's relist. Its own events (a pod is
+assigned, is being stopped, capacity is nominated) are applied when the effect is ordered. So the next
+decision doesn't order it twice. The real outcome is reported as a fact.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ from weir.state.events import Nominated, NominationBlocked, NominationReleased, 
 
 _LOG = get_logger(__name__)
 SENTENCE_MAX = 200
-"""Characters of a fault in a reason."""
+"""Limit of characters of an exception's text in a reason."""
 Decide = Callable[[Cluster, Policy, float, EngineCache], Plan]
 
 
@@ -45,9 +45,9 @@ class Control:
     ) -> None:
         """Connect an engine to a backend.
 
-        `must_decide` returns True if `decide` has something to do though nothing waits. `isolates_faults`
-        sets a workload aside at which decisions break; without it the fault is raised. `suspension_refusal`
-        returns why the backend can't suspend a workload, as a clause; empty if it can.
+        `must_decide` returns True if a decision is needed although nothing is pending. With `isolates_faults`
+        a workload that makes decisions fail is set aside; without it the exception is raised.
+        `suspension_refusal` returns why the backend can't suspend a workload, as a clause; empty if it can.
         """
         self._isolates_faults = isolates_faults
         self._must_decide = must_decide
@@ -100,10 +100,10 @@ class Control:
             self._backend.apply(effects)
 
     def _decided(self, now_s: float) -> Plan:
-        """Return the engine's plan; workloads that break it are set aside.
+        """Return the engine's plan; workloads that make the decision fail are set aside.
 
         Raises:
-            Exception: it breaks without any pending workload, or at too many of them.
+            Exception: the decision fails without any pending workload, or because of too many of them.
         """
         for _ in range(AT_ONCE_MAX):
             try:
@@ -128,7 +128,7 @@ class Control:
         return self._refusals
 
     def forget_results(self) -> None:
-        """Forget all that was kept from earlier decisions."""
+        """Forget all cached results of earlier decisions."""
         self.cache, self._refusals = EngineCache(), None
 
     @property

@@ -6,9 +6,9 @@ from bisect import bisect_left
 from collections.abc import Iterable
 
 POINTS_MAX = 400
-"""Points of a series; beyond, pairs of neighbours become one."""
+"""Limit of points of a series; beyond it, neighbours are merged in pairs."""
 NAMES_MAX = 40
-"""Series of one workload, the first ones."""
+"""Limit of the series of one workload; later ones are ignored."""
 POINT_BYTES = 16
 GPU, GPU_MEMORY, CPU, MEMORY = "gpu", "gpu_memory", "cpu", "memory"
 UNITS = {GPU: "fraction", GPU_MEMORY: "bytes", CPU: "cores", MEMORY: "bytes"}
@@ -62,7 +62,7 @@ class MetricSeries:
 
     @property
     def middle_s(self) -> float:
-        """Return the time of the point in the middle."""
+        """Return the time of the middle point."""
         return self._times[len(self._times) // 2]
 
     def drop_before(self, at_s: float) -> bool:

@@ -60,7 +60,7 @@ class NodeDrains:
             self._look_at(cluster.node_names[node], now_s)
 
     def due(self, node: str, since_s: float, now_s: float) -> None:
-        """Do the work that a timer of a node is for, unless another has replaced it."""
+        """Apply the timer of a node, unless a newer one has replaced it."""
         if self._looks_s.get(node) == since_s:
             del self._looks_s[node]
             self._act(node, now_s)
@@ -117,7 +117,7 @@ class NodeDrains:
         self._transitions.stop_all(job, cause, now_s)
 
     def _on(self, index: int, outage: Outage) -> list[Job]:
-        """Return the workloads with running pods on a part out of service, but for those being ended."""
+        """Return the workloads with running pods on a part out of service, except those being ended."""
         pods = self._out.cluster.pods_on[index]
         jobs = {
             pod.job.name: pod.job for pod in pods if pod.phase is Phase.RUNNING and outage.covers(pod.devices)

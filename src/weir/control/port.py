@@ -1,6 +1,6 @@
 """The backend port: the backend reports facts and applies effects.
 
-Everything a backend is to the rest of Weir is in this file. A backend promises:
+This file is the whole interface between a backend and the rest of Weir. A backend promises:
 
 - The first `events()` of a connection reports everything: nodes, queues, topologies, checkpoints, nominations
 (`Nominated`) and unfinished workloads (`WorkloadSubmitted`, with the run time they kept). Of these it reports
@@ -58,7 +58,7 @@ class PodExit(StrEnum):
 
 
 class LifecycleRule(StrEnum):
-    """Rules by which control, not the engine, stops a pod or ends a workload."""
+    """Rules by which control, instead of the engine, stops a pod or ends a workload."""
 
     GANG_FAILED = "gang_failed"
     FAILED_OFTEN = "failed_often"
@@ -104,7 +104,7 @@ NOT_IDLE = IdleProgress()
 class WorkloadProgress:
     """Progress of a workload that a backend stores, so that a restart of control loses nothing.
 
-    Exits of starts up to `settled` are accounted for here and needn't be reported again.
+    The progress includes the exits of all starts up to `settled`, which needn't be reported again.
     """
 
     starts: int = 0  # number of the last start of any pod
@@ -123,7 +123,7 @@ class WorkloadProgress:
 
 @record()
 class StatusRecovered:
-    """Stored progress of a workload, reported by the backend."""
+    """Stored progress of a workload, as the backend reports it after a restart."""
 
     workload: str
     status: WorkloadProgress
@@ -141,11 +141,11 @@ class PodRunning:
 
 @record()
 class PodExited:
-    """The start of a pod with this number is over and its capacity is free.
+    """The start of a pod with this number is over, and its capacity is free.
 
-    `code` is its exit code as a shell has it: 128 and more for a signal. `final`: another start of the
-    same pod would end the same way. `own_loss`: the pod's processes may have caused their own loss; a
-    cluster that deletes pods or refuses bindings has its own pauses.
+    `code` is its exit code as a shell has it: 128 and more for a signal. `final`: another start of the same
+    pod would end in the same way. `own_loss`: the pod's processes may have caused the loss of the pod. A
+    cluster that deletes pods or refuses bindings is not such a cause, and has its own pauses.
     """
 
     pod: PodKey
@@ -193,7 +193,7 @@ class IdleExcused:
 
 @record()
 class CancelRequested:
-    """A workload is to be stopped for good: a person wants it, or a rule says it with a sentence."""
+    """A workload has to be stopped for good, on a person's request or by a rule with a sentence."""
 
     workload: str
     at_s: float
@@ -223,9 +223,9 @@ class GateChanged:
 
 @record()
 class NodeDrained:
-    """A node is drained: its workloads are stopped and wait, unless they may run on until they end.
+    """A node is drained: its workloads are stopped and queued again, unless they may run until they end.
 
-    With `devices`, those alone are drained, and the workloads on them are stopped.
+    With `devices`, only these are drained, and the workloads on them are stopped.
     """
 
     node: str
@@ -331,10 +331,10 @@ class KeepSuspension:
 
 @record()
 class EndWorkload:
-    """End a workload: nothing about it has to be reported any more.
+    """End a workload: the backend need not report it any more.
 
-    `ran_s` is the run it kept, or its whole run if it succeeded; `started_s` when it last started.
-    `wall_s` is the wall time of all its runs, `exit_code` that of the pod that failed first, 0 on success.
+    `ran_s` is the run time it kept, or its whole run if it succeeded; `started_s` when it last started.
+    `wall_s` is the wall time of all its runs. `exit_code` is that of the pod that failed first, 0 on success.
     """
 
     workload: str
@@ -355,7 +355,7 @@ Effect = (
 
 
 class Backend(Protocol):
-    """Source of nodes and pods; starts and stops pods."""
+    """Reports nodes and pods; starts and stops pods."""
 
     def events(self) -> Iterable[Fact]:
         """Return the facts since the last call; everything at the first call."""

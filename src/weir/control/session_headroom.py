@@ -1,8 +1,8 @@
 """Headroom for sessions, learned from the hours at which they begin. Pure functions.
 
-The same hour of the same weekday in past weeks tells how many devices sessions request at nearly the same
-time. That number is kept free of work over quota before that hour, and none at other times. Few numbers
-of each week count: a week unlike all others has no effect.
+The number of devices that sessions requested at nearly the same time is taken from the same hour and weekday
+of past weeks. These devices are kept free of work over quota before that hour, and none at other times. One
+unusual week among others has no effect.
 """
 
 from bisect import bisect_left
@@ -16,13 +16,14 @@ from weir.model.policy import Policy
 WEEK_S = 7 * 86400.0
 WEEKS_MAX = 6
 WEEKS_MIN = 2
-"""Weeks of history that the headroom needs before it is learned."""
+"""Weeks of history from which on a headroom is learned."""
 QUANTILE = 0.8
 """Part of the past weeks whose demand the headroom covers."""
 AHEAD_S = 3600.0
-"""Time that is looked ahead. Borrowers give devices back as they end, so headroom grows slowly."""
+"""Time before an hour from which its devices are kept free. Borrowers end gradually, so headroom grows
+slowly."""
 TOGETHER_S = 600.0
-"""Sessions that begin within this time need devices at the same time: no borrower may end between them."""
+"""Span of time in which sessions count as beginning together: in it no borrower is expected to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class LearnedHeadroom:
 
     @property
     def sentence(self) -> str:
-        """Return the reason for the number."""
+        """Return the reason for the number, in a sentence."""
         if len(self.demands) < WEEKS_MIN:
             return f"Headroom for sessions is learned after {WEEKS_MIN} weeks of history."
         weeks = ", ".join(map(str, self.demands))
@@ -70,9 +71,9 @@ def learned_headroom(
 ) -> LearnedHeadroom:
     """Return the headroom for the next hour.
 
-    `starts` are in the order of their times. All times are of one timeline that never jumps; `known_since_s`
-    is its first time with a history. `offsets_s[k]` is how much later, on that timeline, this hour of the day
-    was k + 1 weeks ago, where clocks were changed since.
+    `starts` are in the order of their times. All times belong to one timeline that never jumps;
+    `known_since_s` is the beginning of its history. `offsets_s[k]` corrects for summer time: it is how much
+    later, on that timeline, this hour of the day was k + 1 weeks ago.
     """
     times_s = [start.at_s for start in starts]
     demands = []
@@ -109,7 +110,7 @@ def with_headroom(policy: Policy, devices: int, total: int) -> Policy:
 
 
 def summer_times_s(now_wall_s: float) -> list[float]:
-    """Return for each past week how much later this hour of the day was then, counted without the clock."""
+    """Return for each past week how much later this hour of the day was, because of summer time."""
     now_s = _offset_s(now_wall_s)
     return [now_s - _offset_s(now_wall_s - week * WEEK_S) for week in range(1, WEEKS_MAX + 1)]
 

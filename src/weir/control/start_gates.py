@@ -1,7 +1,8 @@
 """Gates that keep workloads from their first start: set at the submission and after a restart.
 
 A backend opens them: on one machine `weir.local.server.submissions.start_conditions`, on a cluster
-`weir.kubernetes.state.workloads.start_conditions`. So nothing starts between the two.
+`weir.kubernetes.state.workloads.start_conditions`. Since gates are closed from the submission on, nothing
+starts too early.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from weir.control.port import Gate, GateChanged
 from weir.state.events import WorkloadOutcome
 
 NAMED_MAX = 3
-"""Workloads that a reason names."""
+"""Limit of workloads that a reason names."""
 _PHRASES = {
     DependencyCondition.STARTED: "to start",
     DependencyCondition.SUCCEEDED: "to succeed",

@@ -1,10 +1,10 @@
-"""Time rules of one workload, and their result at a moment: nothing, a warning, or the end.
+"""Time rules of one workload, and their result at a moment: nothing, a warning, or the end of the workload.
 
-A rule is the project's where it has one, else the policy's for workloads of that type. What a workload
-asks for itself can only be less. (How long it may take to stop is its own, up to `max_stop_grace`.)
+The rule of the project applies if it has one, else that of the policy for workloads of the type. A workload
+can request only less. (The time that it needs to stop is its own setting, up to `max_stop_grace`.)
 
-Run time and lifetime count from when the workload started, which every backend remembers. Idle time has a
-ladder of its own (`idle_ladder`).
+Run time and lifetime count from when the workload started, which every backend remembers. Idle time has rules
+of its own (`idle_ladder`).
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ def limits_of(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy) 
 
 
 def has_time_limits(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy) -> bool:
-    """Return True if the run time or lifetime of a workload may be limited."""
+    """Return True if the run time or the lifetime of a workload can be limited."""
     return bool(
         spec.max_runtime_s
         or project.max_runtime_s
@@ -55,7 +55,7 @@ def has_time_limits(spec: Workload, project: QueueTimeLimits, rules: LifecyclePo
 
 @dataclass(slots=True, eq=False)
 class LimitTracker:
-    """State kept between two checks of a workload, all about its current run."""
+    """State between two checks of a workload, about its current run."""
 
     started_s: float | None = None
     looks_s: float | None = None  # time of its next timer
@@ -98,7 +98,7 @@ def next_check_s(job: Job, limits: TimeLimits, watch: LimitTracker) -> float | N
 
 
 def limit_end(job: Job, limits: TimeLimits, now_s: float) -> LifecycleCause | None:
-    """Return the cause for which run time or lifetime end a workload now; None without one."""
+    """Return the run-time or lifetime limit that ends a workload now, as the cause; None without one."""
     times, name, started_s = limit_times(job, limits), job.name, job.started_s
     assert started_s is not None
     if times.out_s is not None and now_s >= times.out_s:
@@ -111,7 +111,7 @@ def limit_end(job: Job, limits: TimeLimits, now_s: float) -> LifecycleCause | No
 
 
 def limit_warning(job: Job, limits: TimeLimits, watch: LimitTracker, now_s: float) -> LifecycleCause | None:
-    """Return the coming end to warn people of now, once; None without one."""
+    """Return a coming end that people have to be warned about now, once; None without one."""
     times = limit_times(job, limits)
     if watch.lifetime_warned or times.closes_s is None or times.warns_s is None or now_s < times.warns_s:
         return None

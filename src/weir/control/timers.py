@@ -1,4 +1,4 @@
-"""Times at which control has to check something without an event."""
+"""Times at which control has to check a workload or node even without an event."""
 
 from enum import IntEnum
 from heapq import heappop, heappush

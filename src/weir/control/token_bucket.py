@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class TokenRate(NamedTuple):
-    """A burst of units, `at_once`, and then a rate."""
+    """A burst of `at_once` units, and the rate at which they are restored."""
 
     at_once: float
     per_s: float
@@ -32,7 +32,7 @@ class TokenBucket:
         return (cost - self._left) / per_s
 
     def give_back(self, cost: float = 1.0) -> None:
-        """Put units back that were taken."""
+        """Return units that were taken."""
         self._left = min(self._rate.at_once, self._left + cost)
 
 
@@ -55,6 +55,6 @@ class TokenBuckets:
         return bucket.take(now_s, cost)
 
     def give_back(self, key: str) -> None:
-        """Put a unit back that was taken."""
+        """Return a unit that was taken."""
         if (bucket := self._buckets.get(key)) is not None:
             bucket.give_back()

@@ -87,7 +87,7 @@ class LifecycleTransitions:
             self.conclude(job, life, now_s)
 
     def fail(self, job: Job, life: LifecycleState, fact: PodExited) -> None:
-        """Stop the other pods of a gang of which a pod failed."""
+        """Stop the other pods of a gang in which a pod failed."""
         pod, at_s = fact.pod, fact.at_s
         if job.saved_s is not None:
             life.failures = 0
@@ -104,7 +104,7 @@ class LifecycleTransitions:
         self.stop_all(job, cause, at_s, but=pod)
 
     def stop_all(self, job: Job, cause: LifecycleCause, now_s: float, but: PodKey | None = None) -> None:
-        """Stop all pods of a workload, or all but one; those being evicted stop even if that is refused."""
+        """Stop all pods of a workload, or all but one; pods being evicted stop even if that is refused."""
         life = self.states[job.name]
         for key in life.alive:
             if key != but and job.pods[key.group][key.index].phase is Phase.STOPPING:
@@ -226,7 +226,7 @@ class LifecycleTransitions:
         at_s: float,
         cause: LifecycleCause | None = None,
     ) -> None:
-        """End a workload: its pods are gone."""
+        """End a workload, whose pods are gone."""
         name, since_s = job.name, job.started_s
         if since_s is None and how is WorkloadOutcome.SUCCEEDED:
             since_s = life.watch.started_s  # its pods released their capacity when they ended
@@ -265,7 +265,7 @@ class LifecycleTransitions:
             self._out.order(ReleaseNomination(name))
 
     def release_hold(self, job: Job, life: LifecycleState, hold: SuspendReason) -> None:
-        """Remove one reason of the suspension, and report the next one, if any."""
+        """Remove one reason of a suspension; if others remain, report the next one."""
         if life.holds.pop(hold, None) is None:
             return
         if life.holds:

@@ -1,8 +1,8 @@
 """Branches of the cluster state: the effects of some events, without a change of the state.
 
-A branch is a cluster of its own. It shares with the state all that these events don't change, so making one
-takes a few milliseconds, however much runs. A new quota tree alone changes every workload. Its log of changed
-nodes begins where it branches. The state must not change while a branch of it is in use.
+A branch is a cluster of its own. It shares with the state all parts that these events don't change. So it is
+made in a few milliseconds, even for a large cluster. Only a new quota tree changes every workload. Its log of
+changed nodes begins where it branches. The state must not change while a branch of it is in use.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -20,9 +20,9 @@ def branch(
 
     Args:
         cluster: the state.
-        names: the workloads that events on the branch may end; a new quota tree changes all of them.
+        names: the workloads that events on the branch may end; a new quota tree changes all workloads.
         person: the project and user whose workloads may be submitted, one at a time.
-        with_usage: whether decisions depend on the use in the past.
+        with_usage: whether decisions depend on past usage.
     """
     jobs = _jobs_to_copy(cluster, names, person)
     copies = {job: _copy_of(job) for job in jobs}
@@ -46,7 +46,7 @@ def replace_quota(cluster: Cluster, queue: Queue) -> None:
 
 
 def _jobs_to_copy(cluster: Cluster, names: Iterable[str], person: Person | None) -> list[Job]:
-    """Return these jobs, and those whose admission depends on them: of the same persons."""
+    """Return these jobs, and those of the same persons, whose admission depends on them."""
     admission = cluster.admission
     chosen = dict.fromkeys(names)
     if admission.projects:
@@ -129,7 +129,7 @@ def _branch_jobs(
 def _branch_waiting(
     cluster: Cluster, made: Cluster, copies: Mapping[Job, Job], projects: Collection[int]
 ) -> None:
-    """Copy the pending classes of these projects into the branch, with copied jobs in them."""
+    """Copy the pending classes of these projects into the branch, with copied jobs as members."""
     classes: dict[EquivalenceClass, EquivalenceClass] = {}
     for project in projects:
         for queued in cluster.waiting_of.get(project, ()):

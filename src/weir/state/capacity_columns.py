@@ -16,13 +16,13 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 NO_DEVICE = -(1 << 30)
-"""Free share of a device a node doesn't have: too little for anything."""
+"""Free share of a device that a node doesn't have: too little for any request."""
 
 
 class CapacityColumns:
     """Free capacity: `free[resource, node]`, `share[node, device]` in thousandths, `memory[node, device]`.
 
-    `marks[mark, node]` are the pods that are allocated there and have a label set.
+    `marks[label_set, node]` is the number of pods that are allocated there and have the label set.
     """
 
     __slots__ = ("free", "marks", "memory", "share")

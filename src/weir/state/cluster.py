@@ -20,11 +20,11 @@ from weir.state.shapes import GPU_ROW, RowIndex, ShapeTable, model_row_name
 from weir.state.usage_history import UsageHistory
 
 LOG_MAX = 1 << 16
-"""Changes of nodes that the log keeps for its readers."""
+"""Number of changes of nodes that the log keeps for its readers."""
 
 
 class Cluster:
-    """Everything the engine decides from. Nodes are rows in the order they were first seen."""
+    """State that the engine decides from. Nodes are rows in the order in which they were first seen."""
 
     def __init__(self) -> None:
         self.now_s = 0.0  # the latest time of any event
@@ -84,7 +84,7 @@ class Cluster:
         return self.totals()[row] if self.weighted_nodes else int(self.capacity[row].sum())
 
     def weighted_shapes(self) -> bool:
-        """Return True if a request ever had devices that don't count as one GPU each."""
+        """Return True if any request so far had devices that don't count as one GPU each."""
         return self.shapes.weighted
 
     def totals(self) -> list[int]:

@@ -1,4 +1,4 @@
-"""The facts a cluster is made of. A backend reports them, control adds its own; `reduce` applies them."""
+"""The facts that change a cluster: backends report them, control adds its own, and `reduce` applies them."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -14,7 +14,7 @@ from weir.model.workloads import Workload
 
 @record(order=True)
 class PodKey:
-    """Names one pod: its workload, the position of its group, its index in the group."""
+    """Identity of a pod: its workload, the position of its group, and its index in the group."""
 
     workload: str
     group: int
@@ -40,7 +40,7 @@ class WorkloadOutcome(StrEnum):
 
 @record()
 class NodeSet:
-    """A node is new or changed. A node that shrinks below the usage of its pods stays over-full."""
+    """A node is new or changed. A node that shrinks below the usage of its pods stays over-committed."""
 
     node: Node
 
@@ -54,7 +54,7 @@ class NodeLost:
 
 @record()
 class QueuesSet:
-    """The quota tree, whole: parents before children."""
+    """The complete quota tree, parents before children."""
 
     queues: tuple[Queue, ...]
 
@@ -75,14 +75,14 @@ class BudgetSet:
 
 @record()
 class BudgetRemoved:
-    """A disruption budget is gone."""
+    """A disruption budget was deleted."""
 
     name: str
 
 
 @record()
 class PodProtected:
-    """These known disruption budgets count an eviction of the pod; none: it may always be evicted."""
+    """An eviction of the pod counts against these known disruption budgets; none: it is always allowed."""
 
     pod: PodKey
     budgets: tuple[str, ...]
@@ -92,8 +92,8 @@ class PodProtected:
 class WorkloadSubmitted:
     """A workload is pending. `ran_s` is run time that it keeps from before.
 
-    `absent` are pods of it that don't exist yet: they are neither asked for nor placed until a
-    `WorkloadChanged` no longer names them, or one of them runs.
+    `absent` are pods of it that don't exist yet. They are neither requested nor placed, until a
+    `WorkloadChanged` no longer names them or they run.
     """
 
     workload: Workload
@@ -118,7 +118,7 @@ class WorkloadChanged:
 
 @record()
 class WorkloadEnded:
-    """A workload is over and holds nothing any more; `ran_s` is its whole run where it succeeded."""
+    """A workload has ended and holds no resources; `ran_s` is its whole run if it succeeded."""
 
     workload: str
     how: WorkloadOutcome
@@ -128,7 +128,7 @@ class WorkloadEnded:
 
 @record()
 class WorkloadSuspended:
-    """A workload may (not) be started: suspended, backing off, gated."""
+    """A workload may not be started (suspended, backing off or gated), or may again."""
 
     workload: str
     suspended: bool
@@ -141,8 +141,8 @@ class WorkloadSuspended:
 class HistoryRestored:
     """History of a workload from before control knew it, as far as decisions need it.
 
-    Since when it waits, since when its gang runs below its minimum, and the workloads it was stopped for
-    with the times.
+    It has the beginning of its wait, the time since which its gang runs below its minimum, and the workloads
+    for which it was stopped, with the times.
     """
 
     workload: str
@@ -153,7 +153,7 @@ class HistoryRestored:
 
 @record()
 class PodAssigned:
-    """A pod has a node from now on: it starts or runs."""
+    """A pod has a node from now on, and starts or runs there."""
 
     place: Placement
     at_s: float
@@ -199,7 +199,7 @@ class Checkpointed:
 class Nominated:
     """Capacity is nominated for pods of a workload until they run or it is released.
 
-    `by` is the workload whose take moved these pods, if they were moved.
+    `by` is the workload for which these pods are moved, if they are.
     """
 
     workload: str
@@ -217,7 +217,7 @@ class NominationReleased:
 
 @record()
 class NominationBlocked:
-    """The capacity nominated for a workload can't become free since this time; None: it can again."""
+    """The nominated capacity of a workload can't become free since a time; None: it can again."""
 
     workload: str
     since_s: float | None

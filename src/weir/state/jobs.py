@@ -15,9 +15,10 @@ from weir.state.shapes import GPU_ROW, RequestShape
 
 
 class Phase(IntEnum):
-    """Phases of a pod. A nominated pod has reserved capacity but doesn't run.
+    """Phases of a pod.
 
-    An absent one doesn't exist now, though its workload asks for it; it may have a nomination, too.
+    A nominated pod has reserved capacity but doesn't run. An absent pod doesn't exist now, although its
+    workload requests it. It may have a nomination, too.
     """
 
     PENDING = 0
@@ -28,7 +29,7 @@ class Phase(IntEnum):
 
 
 class Pod:
-    """A pod. `node` and `devices` are its allocation; `nomination` are those it was nominated for."""
+    """A pod. `node` and `devices` are its allocation; `nomination` are those nominated for it."""
 
     __slots__ = (
         *("amounts", "budgets", "devices", "group", "index"),
@@ -53,7 +54,7 @@ class Pod:
         return self.job.shapes[self.group]
 
     def charge_milli(self) -> int:
-        """Return its charge in the ledger, in thousandths of GPUs."""
+        """Return its charge to quotas, in thousandths of GPUs."""
         return sum([amount for row, amount in self.amounts if row == GPU_ROW])
 
     def gpu_milli(self) -> int:
@@ -63,25 +64,25 @@ class Pod:
 
 
 def counts_in_parts(shape: RequestShape) -> bool:
-    """Return True if a pod may be charged a part of a GPU: it shares devices, or they have a weight."""
+    """Return True if a pod may be charged a part of a GPU: its devices are shared or have a weight."""
     return bool(shape.devices) and (not shape.whole or shape.gpu_weight_milli != WHOLE_MILLI)
 
 
 def devices_asked(shapes: Sequence[RequestShape], requests: Sequence[Amounts]) -> tuple[int, ...]:
-    """Return the thousandths of devices that a pending pod of each group asks for."""
+    """Return the thousandths of devices that a pending pod of each group requests."""
     charges = [sum([amount for row, amount in ask if row == GPU_ROW]) for ask in requests]
     return tuple([shape.devices_milli(charge) for shape, charge in zip(shapes, charges, strict=True)])
 
 
 def devices_of_charge(job: "Job", charge_milli: int) -> int:
-    """Return the thousandths of devices for a charge of a part of a workload."""
+    """Return the thousandths of devices of a charge by parts of a workload."""
     weights = [shape.gpu_weight_milli for shape in job.shapes if shape.devices]
     weight = max(weights, default=WHOLE_MILLI)
     return charge_milli if weight == WHOLE_MILLI else -(-charge_milli * WHOLE_MILLI // weight)
 
 
 class JobTerms(NamedTuple):
-    """A workload's terms for the engine."""
+    """Values of a workload that the engine uses."""
 
     shapes: tuple[RequestShape, ...]  # by group
     requests: tuple[Amounts, ...]  # charge of a pending pod, by group
@@ -132,7 +133,7 @@ class Job:
         self.waiting: EquivalenceClass | None = None
 
     def take_on(self, spec: Workload, terms: JobTerms) -> None:
-        """Take over a new specification. Pods keep their nodes; pods beyond it must hold nothing."""
+        """Replace the specification. Pods keep their nodes; pods beyond the new one must hold nothing."""
         self.spec = spec
         self.name, self.type, self.submitted_s = spec.name, spec.type, spec.submitted_s
         self.priority = spec.priority
@@ -164,7 +165,7 @@ class Job:
             self.tally()
 
     def belong(self, path: tuple[int, ...]) -> None:
-        """Be of the project that a path of queues ends in, by their positions in the ledger."""
+        """Set the project: the last queue of this path, whose queues are given by position."""
         self.path = path
         self.project = path[-1]
 
@@ -198,15 +199,15 @@ class Job:
 
     @property
     def asks_now(self) -> bool:
-        """Return True if its pending pods count as a request."""
+        """Return True if its pending pods count as requests."""
         return not self.held and not self.withheld and self.is_ready
 
     def most(self) -> list[int]:
-        """Return the pods of each group possible without absent ones."""
+        """Return for each group the number of pods possible without absent ones."""
         return [have + pending for have, pending in zip(self.placed, self.pending, strict=True)]
 
     def lacks(self) -> list[int]:
-        """Return the pods of each group that its gang misses."""
+        """Return for each group the number of pods that its gang lacks."""
         return [max(0, need - placed) for need, placed in zip(self.needed, self.placed, strict=True)]
 
     def is_below(self) -> bool:
@@ -224,7 +225,7 @@ class Job:
         return self.running
 
     def devices_held(self) -> tuple[float, float]:
-        """Return the devices its running pods hold, a part of one as that part, and the most on one node."""
+        """Return the devices of its running pods, with fractions, and the most of them on one node."""
         if self.held_devices is None:
             on_node: dict[int, int] = {}
             for pod in self.running_pods():
@@ -248,7 +249,7 @@ ClassKey = tuple[object, ...]
 class NextStep:
     """Next request of a pending workload: the rest of its gang, or one more elastic pod.
 
-    An elastic pod is of the `choice`-th of the groups that could have one more: the highest order first.
+    An elastic pod belongs to group number `choice` of those that can have one more, highest order first.
     """
 
     __slots__ = ("choices", "elastic", "gpu_milli", "lacks", "request", "standing")
@@ -285,17 +286,17 @@ def _request_of(job: Job, lacks: Sequence[int]) -> Amounts:
 
 
 Size = tuple[tuple[int, int], ...]
-"""The shape of each group, by its number, and how many pods of it."""
+"""For each group its shape, by number, and its number of pods."""
 Wants = tuple[tuple[int, ...], Size]
-"""Groups by which a workload may grow, and the number of missing pods."""
+"""Groups by which a workload may grow, with their missing pods."""
 
 
 class EquivalenceClass:
-    """Pending workloads that are equal in everything but their age. A decision on one holds for all.
+    """Pending workloads that are equal except for their age. A decision on one holds for all.
 
-    `members` are (submitted, name, job), oldest first. `step` is the next request of each, and `wants` the
-    same as plain numbers: the shape of each group and its number of missing pods. `gang` is the same for the
-    whole minimum.
+    `members` are (submitted, name, job), oldest first. `step` is the next request of each. `wants` is the
+    same as plain numbers: the shape of each group and its number of missing pods. `gang` is such a list for
+    the whole minimum.
     """
 
     __slots__ = ("gang", "key", "members", "number", "project", "shapes", "step", "wants")
@@ -322,7 +323,7 @@ class EquivalenceClass:
         return made
 
     def line_key(self, index: int) -> tuple[float, int, float, str]:
-        """Return the order of its `index`-th member in its project: priority, standing, age, name."""
+        """Return the sort key of a member in its project: priority, standing, age, name."""
         submitted_s, name, job = self.members[index]
         return (-float(job.priority), self.step.standing, submitted_s, name)
 

@@ -1,9 +1,9 @@
 """Admission of workloads under the limits of persons: the first pending ones that fit, in order.
 
-A person's pending workloads in a project are admitted by priority and age. The limits of that person must
-cover them beside the running ones. The engine sees admitted workloads alone, so that no decision can exceed a
-limit, and a cycle costs no more. Once a workload doesn't fit a limit, younger ones that need it wait, too: a
-large workload isn't overtaken for good.
+A person's pending workloads in a project are admitted by priority and age, as long as the person's limits
+cover them together with the running ones. The engine sees only admitted workloads. So no decision can exceed
+a limit, and limits cost a cycle nothing. Once a workload doesn't fit a limit, younger ones that need this
+limit wait, too: otherwise they could overtake a large workload for ever.
 """
 
 from bisect import bisect_left, insort
@@ -18,12 +18,12 @@ Person = tuple[str, str]
 PlaceInLine = tuple[int, float, str]
 GPUS, RUNNING, SESSIONS = "gpus", "running", "sessions"
 _SESSION, _USES_GPUS, _KINDS = 1, 2, 4
-"""Kinds of workloads by the limits that they need: the bits of a session, and of GPUs."""
+"""Bits that mark a workload by the limits it needs: that of sessions, and that of GPUs."""
 _NO_LIMIT = 1 << 62
 
 
 def whole_milli(job: Job) -> int:
-    """Return the thousandths of devices that all pods of a workload ask for."""
+    """Return the thousandths of devices that all pods of a workload request."""
     return sum([milli * group.count for milli, group in zip(job.pod_milli, job.spec.groups, strict=True)])
 
 
@@ -47,7 +47,7 @@ class _Entry:
 
 
 class PersonUsage:
-    """Workloads of one person in one project, and how much of the limits running ones use."""
+    """Workloads of one person in one project, and the part of the limits that running ones use."""
 
     def __init__(self, limits: PersonLimits) -> None:
         self.limits = limits
@@ -83,7 +83,7 @@ class PersonUsage:
             self.sessions += sign
 
     def branch(self, copies: Mapping[Job, Job]) -> "PersonUsage":
-        """Return a copy in which copies of jobs take their places."""
+        """Return a copy with copies of jobs in their places."""
         branch = PersonUsage(self.limits)
         for entry in self.entries.values():
             branch.add(copies.get(entry.job, entry.job))
@@ -93,7 +93,8 @@ class PersonUsage:
     def next_admitted(self) -> dict[str, Job]:
         """Return the pending workloads that fit into the limits with the running ones.
 
-        It ends at the first of each kind that doesn't fit, so it costs as much as it admits.
+        The search ends at the first workload of each kind that doesn't fit, so its cost depends on the
+        admitted ones only.
         """
         limits = self.limits
         gpus = (limits.gpus_milli or _NO_LIMIT) - self.milli
@@ -124,7 +125,7 @@ class PersonUsage:
         return self.entries[name].place is not None and name not in self.admitted
 
     def first_beyond_gpus(self) -> str | None:
-        """Return the first pending workload for which too few GPUs of the limit are left; None if all fit."""
+        """Return the first pending workload that the limit of GPUs doesn't cover; None if all fit."""
         beyond = [
             next((place for place in line if place[2] not in self.admitted), None)
             for kind, line in enumerate(self.lines)
@@ -142,7 +143,7 @@ class PersonUsage:
 
 
 class PersonAdmission:
-    """Persons with limits, by project and user. Without any limit it is empty."""
+    """Persons with limits, by project and user; empty without any limit."""
 
     def __init__(self) -> None:
         self.projects: dict[str, Queue] = {}  # projects with limits of persons
@@ -151,7 +152,7 @@ class PersonAdmission:
         self.changed: dict[str, Job] = {}  # workloads to count again
 
     def branch(self, copies: Mapping[Job, Job]) -> "PersonAdmission":
-        """Return a copy in which copies of jobs take their places; the usage of other persons is shared."""
+        """Return a copy with copies of jobs in their places; the usage of other persons is shared."""
         branch = PersonAdmission()
         branch.projects, branch.persons = self.projects, self.persons.copy()
         branch.person_of, branch.changed = self.person_of.copy(), self.changed.copy()
@@ -173,7 +174,7 @@ class PersonAdmission:
         self.changed = dict(jobs) if was_active or self.projects else {}
 
     def note(self, job: Job) -> None:
-        """Remember that a workload has changed; its person is counted at the end of this event."""
+        """Record that a workload has changed; its person is counted at the end of this event."""
         if self.projects:
             self.changed[job.name] = job
 

@@ -70,7 +70,7 @@ class QuotaUsage:
         return copy
 
     def replace_amounts(self, queue: Queue, rows: RowIndex) -> None:
-        """Replace quota and limit of a queue that keeps its place in the tree."""
+        """Replace quota and limit of a queue, which keeps its place in the tree."""
         position = self.position[queue.name]
         self.queues = (*self.queues[:position], queue, *self.queues[position + 1 :])
         rows.see(queue.quota)
@@ -87,7 +87,7 @@ class QuotaUsage:
         ]
 
     def fit(self, rows: RowIndex) -> None:
-        """Extend all tables to new rows."""
+        """Extend all tables to new resource rows."""
         self.quota = [rows.amounts(queue.quota, UNLIMITED) for queue in self.queues]
         self.limit = [rows.amounts(queue.limit, UNLIMITED) for queue in self.queues]
         self.weight = [[float(queue.weight.get(name, 1.0)) for name in rows.names] for queue in self.queues]
@@ -132,7 +132,7 @@ class QuotaUsage:
                 line[row] += amount * pods
 
     def _own(self, path: Iterable[int]) -> None:
-        """Copy the lines of these queues that belong to another ledger."""
+        """Copy the rows of these queues that are shared with another object."""
         if self._shared:
             for queue in self._shared.intersection(path):
                 self._shared.remove(queue)

@@ -6,11 +6,11 @@ from weir.state.capacity_columns import CapacityColumns
 from weir.state.shapes import RequestShape
 
 MAX_PODS = 4000
-"""Number of recent requested pods in the mix."""
+"""Limit of recently requested pods in the mix."""
 MIN_PODS = 50
-"""Number of requested pods from which the mix is used."""
+"""Number of requested pods from which on the mix is used."""
 GROWTH = 0.25
-"""New requests, as a part of the remembered ones, after which the mix is computed again."""
+"""New requests, as a fraction of the remembered ones, after which the mix is computed again."""
 MAX_GROUP_PODS = 64
 """Limit of pods of one group in the mix, because a huge gang isn't typical."""
 
@@ -18,9 +18,9 @@ MAX_GROUP_PODS = 64
 class RequestMix:
     """Frequency of each shape among recent requests.
 
-    The engine uses `drawn` and `free_capacity`, the free capacity at that time: shapes that fitted seldom are
-    scarce. They are computed again only after enough new requests, because all scores depend on them;
-    `version` counts that.
+    The engine uses `drawn`, the frequencies, with `free_capacity`, the free capacity at their computation:
+    shapes that seldom fitted are scarce. Both are computed again only after enough new requests, because all
+    scores depend on them; `version` counts this.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class RequestMix:
         self.version = 0
 
     def frozen(self) -> "RequestMix":
-        """Return the mix as decisions use it, without the requests that it came from."""
+        """Return the mix as decisions use it, without the requests that it was computed from."""
         mix = RequestMix()
         mix.drawn, mix.free_capacity, mix.version = self.drawn, self.free_capacity, self.version
         return mix

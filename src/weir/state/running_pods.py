@@ -1,4 +1,4 @@
-"""Running pods as columns, a row each, for upper bounds on preemptions before any victim is looked at."""
+"""Running pods as columns, one row each, for upper bounds on preemptions before victims are examined."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,7 +9,7 @@ from weir.state.capacity_columns import Bools, Floats, Ints
 from weir.state.jobs import Job, Pod
 
 _COLUMNS = ("whole", "on", "milli", "devices", "part", "since_s", "submitted_s", "project")
-"""Columns that are zero in a row without a pod at first."""
+"""Columns that are zero in a row without a pod."""
 
 
 class RunningColumns:
@@ -38,7 +38,7 @@ class RunningColumns:
         self._spare = list(range(size - 1, -1, -1))
 
     def branch(self, copies: Mapping[Job, Job]) -> "RunningColumns":
-        """Return a copy in which copies of some jobs take their places; no pods may be added to it."""
+        """Return a copy with copies of some jobs in their places; no pods may be added to it."""
         branch = RunningColumns()
         branch.node, branch.restart = self.node.copy(), self.restart.copy()
         branch.whole, branch.on, branch.milli = self.whole, self.on, self.milli
@@ -114,7 +114,7 @@ class RunningColumns:
         self._spare += range(2 * size - 1, size - 1, -1)
 
     def saved_within(self, now_s: float, most: float, restart: float, free_block: int) -> Ints:
-        """Return the rows of pods of preemptible jobs that alone cost at most `most` and fit a free block.
+        """Return the rows of pods of preemptible jobs that cost at most `most` alone and fit a free block.
 
         An exclusive pod fits `free_block` devices at most.
         """
@@ -128,7 +128,7 @@ class RunningColumns:
         return sorted({pod.job for pod in pods if pod is not None}, key=_name)
 
     def takeable(self, asked: Bools) -> Ints:
-        """Return the rows of the pods that may be stopped, of these projects."""
+        """Return the rows of the pods of these projects that may be stopped."""
         rows = np.flatnonzero(np.isfinite(self.restart))  # a row without a pod has an outdated project
         return rows[asked[self.project[rows]]]
 
@@ -143,10 +143,10 @@ class RunningColumns:
     ) -> tuple[Ints, Floats]:
         """Return row and price of each pod whose job costs at most `most` to move.
 
-        Pods of a job may move as one: each comes with the work that it loses, and its part of the restart.
-        `restart` is the restart cost of jobs that state none. `free_blocks` are the largest free blocks by
-        the node of a pod, in whole devices: a larger pod can't be moved. `projects` are those whose pods may
-        move, None for all. `broken` are gangs below their minimum.
+        All pods of a job may move together: the price of each is the work that it loses, and its part of the
+        restart. `restart` is the restart cost of jobs that state none. `free_blocks` are the largest free
+        blocks by the node of a pod, in whole devices: a larger pod can't be moved. `projects` are those whose
+        pods may move, None for all. `broken` are gangs below their minimum.
         """
         lost, again = now_s - self.since_s, np.where(self.restart < 0, restart, self.restart)
         price: Floats = self.devices * lost + again  # infinite for pods that can't be moved

@@ -1,7 +1,7 @@
 """Run times learned from ended workloads only.
 
-A workload is like another of the same project, user, name stem and size. While too few of the
-closest kind have ended, coarser likenesses stand in (Smith's "back off" of history-based prediction).
+The closest class of a workload has the same project, user, name prefix and size. While too few of its
+workloads have ended, a coarser class is used (Smith's "back off" of history-based prediction).
 """
 
 import re
@@ -15,14 +15,14 @@ _DIGIT = re.compile(r"[0-9]")
 _HASH = re.compile(r"(?=.*[0-9])[0-9a-f]+", re.IGNORECASE)
 _INDEX = re.compile(r"\[[0-9]+\]$")
 MIN_SAMPLES = 10
-"""Ended workloads of a class before it is used."""
+"""Number of ended workloads from which on a class is used."""
 MAX_SAMPLES = 4000
-"""Ended workloads remembered of each likeness."""
+"""Limit of ended workloads that are remembered for each class."""
 
 PROJECT_CLASSES = 3
-"""Likenesses, closest first, that still name the project: an estimate shown to people uses no coarser one."""
+"""Number of classes, closest first, within one project; an estimate for people uses no coarser one."""
 MIN_LONGER_SAMPLES = 5
-"""Ended workloads that ran longer than one has run already, before a range is given for its rest."""
+"""Number of workloads with a longer run that a range for the rest of a run needs."""
 
 RuntimeClass = tuple[object, ...]
 
@@ -44,7 +44,7 @@ class RuntimeKey:
     """Classes of a workload for run-time prediction, closest first, with the last prediction.
 
     The mean run of those that ran longer changes at two moments: the workload has run as long as the next of
-    them, or more of them have ended. All of that is from one `RuntimeHistory`.
+    them, or more workloads have ended. All values belong to one `RuntimeHistory`.
     """
 
     __slots__ = ("ended", "from_s", "made", "names", "total_s", "until_s", "usable_classes")
@@ -59,7 +59,7 @@ class RuntimeKey:
         self.until_s = 0.0
 
     def learn(self, ended: "RuntimeSamples", ran_s: float) -> bool:
-        """Take the mean of samples longer than `ran_s`; return False if there are none."""
+        """Use the mean of samples longer than `ran_s`; return False if there are none."""
         mean = ended.longer(ran_s)
         if mean is None:
             return False
@@ -83,7 +83,7 @@ def runtime_key(workload: Workload, devices_milli: int) -> RuntimeKey:
 
 
 class RuntimeSamples:
-    """Run times of one class, and the sums of their tails, updated with every sixteenth more.
+    """Run times of one class, with sums of their tails, which are updated after each sixteenth more.
 
     The sums are computed on demand: most classes are too coarse to be used.
     """
@@ -109,7 +109,7 @@ class RuntimeSamples:
             self.made += 1
 
     def longer(self, ran_s: float) -> tuple[float, float, float] | None:
-        """Return the mean of samples longer than `ran_s`, and the range in which it is the mean.
+        """Return the mean of samples longer than `ran_s`, and the range of run times for which it is valid.
 
         The answer is None if no sample is longer.
         """
@@ -165,15 +165,15 @@ class RuntimeHistory:
         return max(runtime_key.total_s - ran_s, 1.0)
 
     def may_range(self, runtime_key: RuntimeKey) -> bool:
-        """Return True if enough workloads have ended for a range: each class is part of the next."""
+        """Return True if enough workloads have ended for a range: each class includes the closer ones."""
         ended = self._ended.get(runtime_key.names[PROJECT_CLASSES - 1])
         return ended is not None and len(ended.runs) >= MIN_SAMPLES
 
     def remaining_range(self, runtime_key: RuntimeKey, ran_s: float) -> RemainingRange | None:
         """Return the range of the remaining run time given `ran_s` already run.
 
-        None unless enough workloads of the same project that are alike have ended, and enough of those ran
-        longer than this one has.
+        The answer is None unless enough similar workloads of the same project have ended, and enough of these
+        ran longer than this one has so far.
         """
         for name in runtime_key.names[:PROJECT_CLASSES]:
             ended = self._ended.get(name)
@@ -186,7 +186,7 @@ class RuntimeHistory:
         return None
 
     def _learn(self, runtime_key: RuntimeKey, ran_s: float) -> bool:
-        """Use the closest class with enough ended workloads, of which some ran longer."""
+        """Use the closest class with enough ended workloads, some of which ran longer."""
         runtime_key.ended = None
         closest = True
         for name in runtime_key.names:

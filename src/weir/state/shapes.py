@@ -1,6 +1,6 @@
-"""Request shapes: the request of a pod, with its words turned into row numbers once.
+"""Request shapes: requests of pods with names replaced by row numbers, once.
 
-Equal requests share one shape, and so all results of searches for it.
+Equal requests share one shape, and with it all results of searches.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ PODS_ROW: Final = 3
 class RequestShape:
     """A request by numbers.
 
-    `needs` are (row, amount) of the node's resources besides devices. `charges` are the charges in the ledger
+    `needs` are (row, amount) of the node's resources besides devices. `charges` are the charges to quotas
     besides devices: its needs, and assumed amounts.
     """
 
@@ -39,13 +39,13 @@ class RequestShape:
     gpu_weight_milli: int = WHOLE_MILLI  # thousandths of a GPU that each device counts as in the ledger
 
     def share_on(self, device_memory: int) -> int:
-        """Return the thousandths of each device it takes where devices have this much memory."""
+        """Return the thousandths of each device that it uses on devices with this memory."""
         if not self.gpu_memory:
             return self.share_milli
         return max(1, self.gpu_memory * WHOLE_MILLI // device_memory) if device_memory > 0 else WHOLE_MILLI
 
     def memory_on(self, device_memory: int) -> int:
-        """Return the bytes of each device it takes where devices have this much memory."""
+        """Return the bytes of each device that it uses on devices with this memory."""
         return self.gpu_memory or self.share_milli * device_memory // WHOLE_MILLI
 
     def charge_on(self, device_memory: int) -> int:
@@ -80,7 +80,7 @@ class RowIndex:
         return self._of.get(name)
 
     def see(self, names: Iterable[str]) -> None:
-        """Give each of these resources a row."""
+        """Add rows for these resources where they are missing."""
         for name in names:
             self.of(name)
 
@@ -97,7 +97,7 @@ class RowIndex:
 
 
 class ShapeTable:
-    """Every request shape, each once."""
+    """Table of the request shapes, each once."""
 
     def __init__(self, rows: RowIndex, marks: RowIndex) -> None:
         self._rows = rows

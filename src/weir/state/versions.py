@@ -1,6 +1,6 @@
-"""Versions of queues: how often something has changed of each, by the position of the queue.
+"""Versions of queues: the number of changes of each queue, by its position.
 
-They stand side by side in memory, so that finding the few that changed takes no look at each object.
+They are adjacent in memory, so the few changed queues are found without reading each object.
 """
 
 from array import array

@@ -46,7 +46,7 @@ class ProtectionFinder:
         self._rows = rows
 
     def of(self, path: tuple[int, ...]) -> QuotaProtection:
-        """Return the protection of a project's usage by its path; never within the requester's project."""
+        """Return the protection of a project's usage by quotas on its path; none in the own project."""
         level = divergence_level(self._path, path)
         if level == len(path):
             return QuotaProtection.NONE

@@ -1,8 +1,8 @@
 """State of the cluster, and its changes since the last facts.
 
 A state machine without a clock, a thread or a connection: changes of objects go in (`see`), facts come out
-(`facts`). Nothing depends on the order of changes of different objects: a pod is resolved from everything
-known at that moment, and the facts are the difference to the facts before.
+(`facts`). Nothing depends on the order of changes of different objects: a pod is resolved from all objects
+known at that moment, and new facts are the difference to earlier ones.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -47,7 +47,7 @@ _NAMELESS = Metadata("")
 
 
 class ClusterState:
-    """Takes objects in, in any order, and derives the facts of the port from them."""
+    """Processes objects in any order, and derives the facts of the port from them."""
 
     def __init__(
         self,
@@ -111,16 +111,16 @@ class ClusterState:
     # Observations
 
     def see(self, resource: str, changes: Iterable[Change[Any]], now_s: float) -> None:
-        """Process new, changed and removed objects of one resource; an unreadable one affects no other.
+        """Process new, changed and removed objects of one resource.
 
-        One that can't be taken in costs no other.
+        An unreadable object affects no other.
         """
         self.pods.advance(now_s)
         self._intake.take(resource, changes)
         self._decide_again(self.registry.owned_by(self.resolver.groups.take_gone()))
 
     def _beside(self, tracked: TrackedPod) -> list[TrackedPod]:
-        """Return the pods with parts of the device of which this one has a part, in a fixed order."""
+        """Return the other pods with a part of this pod's shared device, in a fixed order."""
         keys = sorted(self.claims.beside(tracked.key))
         return [self.pods.by_key[key] for key in keys if key in self.pods.by_key]
 
@@ -137,7 +137,7 @@ class ClusterState:
     def set_unreadable(
         self, kinds: Mapping[tuple[str, str], str], absent: frozenset[tuple[str, str]]
     ) -> bool:
-        """Set the kinds of owners that can't be read, and those without objects; return True for news."""
+        """Set the kinds of owners that can't be read, and those without objects; return True for changes."""
         if is_news := self.resolver.set_unreadable(kinds, absent):
             self._decide_again(self.registry.gangs.values())
         return is_news

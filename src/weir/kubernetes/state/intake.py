@@ -62,7 +62,7 @@ class Intake:
                     self._refuse(resource, change.key, uid, error, body)
 
     def take_owners(self, changes: Iterable[Change[Any]]) -> None:
-        """Process objects that make pods, as `WorkloadKinds.narrow` leaves them."""
+        """Process objects that make pods, in the form that `WorkloadKinds.narrow` returns."""
         for change in changes:
             try:
                 if isinstance(change, ObjectUnreadable):
@@ -77,7 +77,7 @@ class Intake:
                 self._unreadable.note("owners", change.key, "", error)
 
     def _refuse(self, resource: str, key: str, uid: str, why: str | Exception, body: Any) -> None:
-        """Mark an object; a pod leaves everything but its node, where its devices count as another's."""
+        """Mark an object as unreadable; a pod keeps its node, where its devices count as foreign usage."""
         self._unreadable.note(resource, key, uid, why)
         if resource != "pods":
             return

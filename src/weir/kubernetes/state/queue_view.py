@@ -1,4 +1,4 @@
-"""Queues and their workloads as they are at one moment, for readers on another thread."""
+"""Queues and their workloads at one moment, for readers on another thread."""
 
 from collections import Counter
 from collections.abc import Mapping

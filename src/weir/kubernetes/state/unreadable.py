@@ -20,7 +20,7 @@ from weir.kubernetes.translate.requests import DEVICES_MAX
 from weir.model.resources import PODS
 
 QUARANTINED = "quarantined workloads"
-"""In place of a resource: workloads whose pods can be read, and at which the scheduler failed."""
+"""Pseudo resource for workloads with readable pods at which the scheduler itself failed."""
 FRESH_MAX = 1_000
 """Limit of unreadable objects that haven't been reported to people yet."""
 SENTENCE_MAX = 500
@@ -69,12 +69,12 @@ class UnreadableObjects:
         return fresh
 
     def counts(self) -> dict[str, int]:
-        """Return how many there are of each resource."""
+        """Return the number of unreadable objects by resource."""
         return dict(Counter(resource for resource, _ in self._sentences))
 
 
 def held_roughly(body: Any, node: str, devices: DeviceResources) -> ForeignUsage:
-    """Return the least usage of an unreadable pod: itself, and all devices that its containers request."""
+    """Return the least usage of an unreadable pod: one pod, and all devices that its containers request."""
     spec = _mapping(_mapping(body).get("spec"))
     count = 0
     for kind in ("containers", "initContainers"):

@@ -22,7 +22,7 @@ def usage_on(cluster: Cluster, shape: RequestShape, index: int) -> Amounts:
 
 
 def request_of(cluster: Cluster, shape: RequestShape) -> Amounts:
-    """Return the charge of a pending pod: device memory counts as on the smallest matching device."""
+    """Return the charge of a pending pod: device memory is charged as on the smallest matching device."""
     if not shape.devices:
         return shape.charges
     models = shape.request.gpu_models
@@ -35,7 +35,7 @@ def request_of(cluster: Cluster, shape: RequestShape) -> Amounts:
 
 
 def _smallest(cluster: Cluster, models: Collection[str]) -> int:
-    """Return the memory of the smallest device of these models, or of any."""
+    """Return the memory of the smallest device of these models, or of any model."""
     memories = [
         node.gpu_memory
         for node in cluster.nodes
@@ -58,7 +58,7 @@ def charge(cluster: Cluster, pod: Pod, sign: int) -> None:
 
 @contextmanager
 def recharged(cluster: Cluster, job: Job) -> Iterator[None]:
-    """Release the charges of a job before a change of it, and charge it again after."""
+    """Release the charges of a job before a change of the job, and charge it again afterwards."""
     pods = [pod for group in job.pods for pod in group]
     for pod in pods:
         charge(cluster, pod, -1)

@@ -42,10 +42,10 @@ def use(pod: Pod) -> None:
 
 
 def stop_refused(cluster: Cluster, event: events.StopRefused) -> None:
-    """Keep a pod running after a refused eviction, and record the time of the try.
+    """Keep a pod running after a refused eviction, and record the time of the attempt.
 
-    Its budgets allow nothing until the backend says otherwise. A new nomination of its workload is
-    dropped: the pod can't move there.
+    Its budgets allow nothing until the backend reports another allowance. A new nomination of its workload is
+    released, because the pod can't move there.
     """
     pod = pod_of(cluster, event.pod)
     if pod is None or pod.phase is not Phase.STOPPING:

@@ -7,7 +7,7 @@ import numpy as np
 from weir.state.cluster import Cluster
 
 _MARKS_FIRST = 8
-"""Rows of label sets at first."""
+"""Initial number of rows for label sets."""
 
 
 def grow(cluster: Cluster, nodes: int, devices: int) -> None:

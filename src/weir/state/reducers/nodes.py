@@ -101,7 +101,7 @@ def _set_capacity(cluster: Cluster, index: int, node: Node | None) -> None:
 
 
 def _recharge(cluster: Cluster, job: Job) -> None:
-    """Charge a job again: after nodes change, a memory request may count with another smallest device."""
+    """Charge a job again: after a change of nodes, its memory may be that of another smallest device."""
     requests = tuple(request_of(cluster, shape) for shape in job.shapes)
     if requests == job.requests:
         return

@@ -70,7 +70,7 @@ def release_nominations(cluster: Cluster, job: Job) -> None:
 
 
 def release_nomination(cluster: Cluster, pod: Pod) -> None:
-    """Release a nomination: the pod is pending, or still being stopped, as before."""
+    """Release a nomination: the pod is pending, or terminating, as before."""
     assert pod.nomination is not None
     job, (node, devices) = pod.job, pod.nomination
     charge(cluster, pod, -1)

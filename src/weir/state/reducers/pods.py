@@ -1,4 +1,4 @@
-"""Pods: assigned to a place, being stopped, stopped."""
+"""Pods: assigned to a node, terminating, stopped."""
 
 from weir.state import events
 from weir.state.cluster import Cluster

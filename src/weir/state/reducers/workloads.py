@@ -1,4 +1,4 @@
-"""Workloads: submitted, changed, held, saved, over."""
+"""Workloads: submitted, changed, suspended, checkpointed, ended."""
 
 from weir.model.workloads import Workload
 from weir.state import events
@@ -46,7 +46,7 @@ def _terms(cluster: Cluster, spec: Workload) -> JobTerms:
 
 
 def _note_protection(cluster: Cluster, job: Job) -> None:
-    """Keep account of the workloads that have lost their protection."""
+    """Update the index of workloads that have lost their protection."""
     if job.spec.unprotected:
         cluster.unprotected[job.name] = job
     else:
@@ -152,7 +152,7 @@ def _hold_all(cluster: Cluster, job: Job, sign: int) -> None:
 
 
 def ended(cluster: Cluster, event: events.WorkloadEnded) -> None:
-    """Remove a workload that is over."""
+    """Remove a workload that has ended."""
     job = cluster.jobs.get(event.workload)
     if job is None:
         return
@@ -195,7 +195,7 @@ def suspended(cluster: Cluster, event: events.WorkloadSuspended) -> None:
 
 
 def history_restored(cluster: Cluster, event: events.HistoryRestored) -> None:
-    """Set the past of a workload, which decisions use."""
+    """Set the history of a workload that decisions use."""
     job = cluster.jobs.get(event.workload)
     if job is None:
         return

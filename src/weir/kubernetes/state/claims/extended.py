@@ -1,7 +1,7 @@
 """Claims that Weir makes itself, for extended resources that device classes provide.
 
-Each pod has one at most, of a name that follows from the pod. A Weir that starts after a crash finds the
-claim that the one before it made, and uses it or makes it again.
+Each pod has one at most, whose name is derived from the pod. After a crash, the next leader finds the claim
+that the previous one created, and uses or replaces it.
 """
 
 from dataclasses import replace
@@ -38,7 +38,7 @@ class ExtendedClaims:
         self._has_changed = False
 
     def take_changed(self) -> bool:
-        """Return True if classes provide other resources than at the last call."""
+        """Return True if classes provide other resources since the last call."""
         self._read()
         changed, self._has_changed = self._has_changed, False
         return changed
@@ -65,7 +65,7 @@ class ExtendedClaims:
         return extended if extended is None or share is None else replace(extended, share=share)
 
     def _share(self, pod: KubePod, extended: ExtendedResources) -> GpuShare | None:
-        """Return the share that a pod asks for; None if its devices are whole."""
+        """Return the share that a pod requests; None if it requests whole devices."""
         if len(extended.classes) != 1 or not is_shared(self._inventory.classes[extended.classes[0][1]]):
             return None
         annotations, _ = read_one(pod.metadata)
@@ -85,7 +85,7 @@ class ExtendedClaims:
         return share_amounts(extended.share, request, self._inventory.pools(node), self._results)
 
     def name(self, pod: KubePod) -> str:
-        """Return the name of a pod's claim, whether it is made yet or not; empty if the pod needs none."""
+        """Return the name of a pod's claim, even if it doesn't exist yet; empty if the pod needs none."""
         is_named = pod.status.extended_resource_claim_status is not None
         return special_name(pod) if is_named or self.of(pod) is not None else ""
 
@@ -98,7 +98,7 @@ class ExtendedClaims:
         return pod.status.extended_resource_claim_status is not None or self.seen(pod) is not None
 
     def needed_on(self, node: Node, pod: KubePod) -> SpecialClaim | None:
-        """Return the claim that a pod needs on a node; None if device plugins have all it asks for."""
+        """Return the claim that a pod needs on a node; None if device plugins have all its devices."""
         extended = self.of(pod)
         names = () if extended is None else extended.claimed_on(node)
         if extended is None or not names:

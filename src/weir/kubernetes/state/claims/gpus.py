@@ -1,4 +1,4 @@
-"""GPUs that the claims of pods count as, and those that the slices of nodes name."""
+"""GPUs that the claims of pods count as, and GPUs in the slices of nodes."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,7 +13,7 @@ from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.model.nodes import Node
 
 _KINDS_MAX = 32
-"""Nodes of different devices that are looked at to count the GPUs of a claim."""
+"""Limit of nodes with different devices that are examined to count the GPUs of a claim."""
 
 
 class ClaimGpus:
@@ -46,8 +46,8 @@ class ClaimGpus:
     ) -> tuple[ClaimedGpus, tuple[str, ...]]:
         """Return the GPUs that claims count as, and the extended resources that are counted among them.
 
-        Devices that the pod asks for by number count as such, unless it claims GPUs beside them.
-        `is_plugged`: the pod runs, and device plugins have all of its extended resources.
+        Devices that the pod requests by number count as GPUs, unless the pod also claims GPUs. `is_plugged`:
+        the pod runs, and device plugins provide all of its extended resources.
 
         Raises:
             ClaimError: the class of an extended resource can't be used.

@@ -42,7 +42,7 @@ class ClaimInventory:
         self._pools: dict[str, list[DevicePool]] = {}
 
     def see_slice(self, name: str, resource_slice: ResourceSlice | None) -> None:
-        """Process a changed slice; None: it was deleted."""
+        """Process a changed or deleted (None) slice."""
         self._parsed.pop(name, None)
         try:
             if resource_slice is not None:
@@ -51,14 +51,14 @@ class ClaimInventory:
             self._see_tainted(name)
 
     def _see_tainted(self, name: str) -> None:
-        """Process a slice with the taints of all rules; without it, if it is gone or can't be read."""
+        """Process a slice with the taints of all rules; remove it if it is deleted or unreadable."""
         parsed = self._parsed.get(name)
         if parsed is not None:
             parsed = tainted(parsed, self._taint_rules.values(), self.classes)
         self._changed(self.slices.see(name, parsed))
 
     def see_taint_rule(self, name: str, rule: DeviceTaintRule | None) -> None:
-        """Process a changed rule that taints devices; None: it was deleted."""
+        """Process a changed or deleted (None) rule that taints devices."""
         before = self._taint_rules.pop(name, None)
         if rule is not None:
             self._taint_rules[name] = rule
@@ -66,14 +66,14 @@ class ClaimInventory:
             self._taint_again(changed_rule for changed_rule in (before, rule) if changed_rule is not None)
 
     def _taint_again(self, rules: Iterable[DeviceTaintRule]) -> None:
-        """Apply the taints again to devices that these rules may concern."""
+        """Apply the taints again to devices that these rules may select."""
         changed = list(rules)
         for name, parsed in self._parsed.items():
             if any(may_taint(rule, parsed) for rule in changed):
                 self._see_tainted(name)
 
     def see_class(self, name: str, device_class: DeviceClass | None) -> None:
-        """Process a changed device class; None: it was deleted."""
+        """Process a changed or deleted (None) device class."""
         if device_class is None:
             self.classes.pop(name, None)
         else:
@@ -84,7 +84,7 @@ class ClaimInventory:
         self._taint_again(rule for rule, by in chosen if by is not None and by.device_class_name == name)
 
     def see_claim(self, key: ClaimKey, claim: ResourceClaim | None) -> None:
-        """Process a changed claim; None: it was deleted."""
+        """Process a changed or deleted (None) claim."""
         before = self.claims.get(key)
         is_other = claim is None or (before is not None and before.metadata.uid != claim.metadata.uid)
         if is_other and key not in self._made:
@@ -108,7 +108,8 @@ class ClaimInventory:
     def refused(self, key: ClaimKey, devices: tuple[AllocatedDevice, ...]) -> None:
         """Forget an allocation that wasn't written.
 
-        Only the very same one is forgotten: the claim may be about to be allocated for another pod since.
+        Only this very allocation is forgotten: another one of the claim, for another pod, may have begun
+        since.
         """
         if self.assumed.get(key) is devices:
             del self.assumed[key]
@@ -121,9 +122,9 @@ class ClaimInventory:
         return key in self.assumed or (claim is not None and claim.status.allocation is not None)
 
     def is_settled(self, chosen: ResourceClaim) -> bool:
-        """Return True if a claim is seen with devices, or is gone: the choice for it is decided.
+        """Return True if the API server shows a claim with devices, or no such claim: the outcome is final.
 
-        One without a uid was to be made: it may be about to be there.
+        A claim without a uid was to be created, and may still appear.
         """
         claim, uid = self.claims.get((chosen.metadata.namespace, chosen.metadata.name)), chosen.metadata.uid
         if claim is None or (uid and claim.metadata.uid != uid):
@@ -163,15 +164,15 @@ class ClaimInventory:
         ]
 
     def known_pools(self) -> Iterable[Sequence[DevicePool]]:
-        """Return the pools of each node that was looked at."""
+        """Return the pools of each node that was examined."""
         return self._pools.values()
 
     def pools_of_node(self, node: str) -> Sequence[DevicePool]:
-        """Return the pools of a node by its name; none if it wasn't looked at."""
+        """Return the pools of a node by its name; none if it wasn't examined."""
         return self._pools.get(node, ())
 
     def usage(self, pools: Iterable[DevicePool]) -> ClaimedDeviceUsage:
-        """Return the part of these pools that allocations hold."""
+        """Return the usage of these pools by allocations."""
         return ClaimedDeviceUsage.of(
             device
             for pool in pools

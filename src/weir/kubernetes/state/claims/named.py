@@ -13,12 +13,12 @@ from weir.model.nodes import Node
 from weir.model.workloads import NodeAffinityRule
 
 CONSUMERS_MAX = 256
-"""Pods for which a claim can be reserved."""
+"""Limit of pods for which one claim can be reserved."""
 
 
 @dataclass(slots=True)
 class NamedClaims:
-    """The claims that a pod names: those that it counts for, and those among them without devices."""
+    """The claims that a pod names: those charged to it, and those among them without devices."""
 
     rules: tuple[NodeAffinityRule, ...] = ()
     counted: list[tuple[str, ClaimRequests]] = field(default_factory=list)
@@ -28,7 +28,7 @@ class NamedClaims:
 
 
 def claims_of(pod: KubePod) -> list[tuple[str, str]]:
-    """Return the claims of a pod: the pod's name of each, and the claim's; empty if it isn't made yet."""
+    """Return the claims of a pod by the pod's name for them; an empty name if a claim doesn't exist yet."""
     made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
     claims = []
     for pod_claim in pod.spec.resource_claims:
@@ -78,7 +78,7 @@ def _why_unusable(pod: KubePod, claim: ResourceClaim) -> str:
 
 
 def reach(claim: ResourceClaim) -> tuple[NodeAffinityRule, ...]:
-    """Return the rule for nodes that reach the devices of a claim, if not all do."""
+    """Return the rule for the nodes that reach the devices of a claim; None if all nodes do."""
     allocation = claim.status.allocation
     if allocation is None or allocation.node_selector is None:
         return ()

@@ -1,7 +1,7 @@
 """Resource claims of pods: constraints, capacity of nodes in copies of claims, and devices for a start.
 
-The engine places pods by countable resources. For each distinct set of claims, a node has as many units of
-one resource as copies of these claims fit beside what is allocated; a pod needs one. After the engine has
+The engine places pods by countable resources. For each distinct set of claims a node has one more resource.
+Its amount is the number of further copies of these claims that fit; a pod needs one. After the engine has
 chosen a node, the same allocator chooses the devices.
 """
 
@@ -26,7 +26,7 @@ from weir.kubernetes.translate.device_resources import DeviceResources
 from weir.model.nodes import Node
 
 CLAIM_DOUBT_S = 15.0
-"""A write for a binding that was refused shows within this time."""
+"""Time within which the API server shows a write for a binding that was refused."""
 IDLE_S = 60.0
 """Devices of a pod that isn't bound within this time are released."""
 
@@ -54,19 +54,19 @@ class ResourceClaims:
 
     @property
     def are_used(self) -> bool:
-        """Return True if a pod of Weir's uses a claim."""
+        """Return True if one of Weir's pods uses a claim."""
         return bool(self._users)
 
     # Observations
 
     def see_claim(self, key: str, claim: ResourceClaim | None) -> None:
-        """Process a changed claim; None: it was deleted."""
+        """Process a changed or deleted (None) claim."""
         namespace, _, name = key.partition("/")
         self.inventory.see_claim((namespace, name), claim)
         self.stale.update(self._users.of((namespace, name)))
 
     def use(self, key: str, pod: KubePod, *, over: bool = False) -> None:
-        """Process the claims that a pod uses; one that is over uses none."""
+        """Record the claims that a pod uses; an ended pod uses none."""
         special = "" if over else self.extended.name(pod)
         if over or not (pod.spec.resource_claims or special):
             if self.uses(key):
@@ -80,11 +80,11 @@ class ResourceClaims:
         self._users.use(key, pod, uses)
 
     def uses(self, key: str) -> bool:
-        """Return True if a pod uses a claim, or would on a node without a device plugin."""
+        """Return True if a pod uses a claim, or would use one on a node without a device plugin."""
         return bool(self._users.claims(key))
 
     def forget(self, key: str) -> None:
-        """Forget a pod that is gone."""
+        """Forget a deleted pod."""
         self._leave(key)
         self.stale.discard(key)
 
@@ -107,7 +107,7 @@ class ResourceClaims:
         self._idle_since_s.pop(key, None)
 
     def take_stale(self) -> set[str]:
-        """Return the pods to be read again, with those of other claims than before."""
+        """Return the pods to read again, among them those whose claims are charged differently now."""
         recounted = self._users.settle()
         stale, self.stale = self.stale | recounted, set()
         for key in filter(self._users.node, recounted):
@@ -116,7 +116,7 @@ class ResourceClaims:
         return stale
 
     def take_recounted(self, key: str) -> bool:
-        """Return True, once, if the claims of a bound pod count for other pods than before."""
+        """Return True once if the claims of a bound pod are now charged to other pods."""
         is_recounted = key in self._recounted
         self._recounted.discard(key)
         return is_recounted
@@ -126,8 +126,8 @@ class ResourceClaims:
     def constraints(self, key: str, pod: KubePod, *, bound: bool, over: bool = False) -> ClaimConstraints:
         """Return the constraints of a pod's claims.
 
-        They stay as they are from the pod's start on. A pod's claims may be allocated before it is bound, if
-        Weir was stopped in between. Such a pod needs no further devices, but a node that reaches these.
+        They stay the same from the pod's start on. If Weir was stopped between the two writes, the claims of
+        an unbound pod may be allocated. Such a pod needs no further devices, but a node that reaches these.
         """
         if over or not (pod.spec.resource_claims or self.extended.name(pod)):
             return NO_CLAIMS
@@ -148,12 +148,12 @@ class ResourceClaims:
         return others - {key}
 
     def shared_gpu_classes(self, key: str, node: str) -> set[str]:
-        """Return the device classes of the GPUs of which the claims of a pod hold parts."""
+        """Return the device classes of the shared GPUs that the claims of a pod hold a part of."""
         began = self._started.get(key, NO_CLAIMS)
         return self.gpus.shared_classes(self._users.claims(key), node, are_gpus=began.is_share)
 
     def _are_named(self, key: str, pod: KubePod) -> bool:
-        """Return True if slices name all devices that a pod runs with: without them, its share is unknown."""
+        """Return True if slices name all devices of a running pod; otherwise its share is unknown."""
         claims = [self.inventory.claims.get((pod.metadata.namespace, name)) for _, name in claims_of(pod)]
         if self.extended.is_claimed(pod):
             claims.append(self.extended.seen(pod))
@@ -236,7 +236,7 @@ class ResourceClaims:
     # Results for a node
 
     def take_other_devices(self, nodes: Callable[[], Iterable[str]]) -> list[str]:
-        """Return the nodes among these that may have other devices than at the last call."""
+        """Return the nodes among these whose devices may have changed since the last call."""
         inventory = self.inventory
         if not inventory.other_devices and not inventory.all_other:
             return []
@@ -248,7 +248,7 @@ class ResourceClaims:
         return node_names
 
     def take_changed(self, nodes: Callable[[], Iterable[str]], further: Collection[str]) -> list[str]:
-        """Return the nodes among these, and those of `further`, whose copies of claims may be others now."""
+        """Return the nodes, of these and `further`, on which the copies of claims may have changed."""
         inventory = self.inventory
         everything, added = inventory.all_changed, self.sets.take_added()
         changed = {*inventory.changed_nodes, *further}
@@ -315,7 +315,7 @@ class ResourceClaims:
     def _split(
         self, pod: KubePod, node: Node, special: SpecialClaim | None
     ) -> tuple[list[NewAllocation], list[ClaimRequests]] | str:
-        """Return the claims of a pod that have devices, and those that need some, or why it can't start."""
+        """Return the claims of a pod with devices and those without, or why the pod can't start."""
         allocations: list[NewAllocation] = []
         missing: list[ClaimRequests] = []
         for name in dict.fromkeys(name for _, name in claims_of(pod)):
@@ -347,7 +347,7 @@ class ResourceClaims:
         return allocations, missing
 
     def refused(self, key: str, now_s: float, *, is_settled: bool) -> None:
-        """Record that a pod wasn't bound: its devices are free, at once if no write is on its way.
+        """Record that a pod wasn't bound: its devices are free, at once if no write is being sent.
 
         Devices that the API server shows as allocated stay in use until it shows them as free.
         """
@@ -360,21 +360,22 @@ class ResourceClaims:
             self.forget_doubts(key)
 
     def expire(self, now_s: float) -> None:
-        """Forget the devices of refused bindings that the API server would have shown by now."""
+        """Forget the devices of refused bindings that the API server would have shown in the meantime."""
         self._now_s = now_s
         for key in [key for key, until_s in self._doubted.items() if until_s <= now_s]:
             self.forget_doubts(key)
 
     @property
     def due_s(self) -> float | None:
-        """Return when devices are to be released or forgotten; None if none are."""
+        """Return when devices have to be released or forgotten; None if that is never."""
         idle_s = (since_s + IDLE_S for since_s in self._idle_since_s.values())
         return min((*idle_s, *self._doubted.values()), default=None)
 
     def take_idle(self) -> list[ResourceClaim]:
-        """Return claims whose devices lie idle, because no pod that has them could be bound in time.
+        """Return claims with idle devices, because no pod with these claims could be bound in time.
 
-        An allocation of a Weir that was stopped before the binding ties a pod to its node, which may be gone.
+        If Weir was stopped between the allocation and the binding, the allocation ties the pod to a node that
+        may be gone.
         """
         idle: dict[ClaimKey, ResourceClaim] = {}
         for pod in [pod for pod, since_s in self._idle_since_s.items() if since_s + IDLE_S <= self._now_s]:

@@ -1,8 +1,8 @@
 """Pods that use resource claims, and the pods that each claim's devices are charged to.
 
-A claim counts once: for the pod that was bound with its devices, or if that one is gone, for the pod that
-was bound first among the others. While no pod is bound, the claim counts for one pod of each owner, because
-any of them may start first. Nothing here depends on the order in which pods were heard of.
+A claim is charged once: to the pod that was bound with its devices, or if that pod is gone, to the one of the
+others that was bound first. While no pod is bound, the claim is charged to one pod of each owner, because any
+of them may start first. The order in which pods were reported has no effect.
 """
 
 from collections.abc import Iterable, Iterator
@@ -51,7 +51,7 @@ class ClaimUsers:
     # Changes
 
     def use(self, key: str, pod: KubePod, claims: tuple[ClaimKey, ...]) -> None:
-        """Process the claims that a pod uses; none: it uses none any more."""
+        """Record the claims that a pod uses, if any."""
         if not claims:
             self.leave(key)
             return
@@ -106,7 +106,7 @@ class ClaimUsers:
         return "" if user is None else user.node
 
     def has_place(self, key: str) -> bool:
-        """Return True if a pod is bound, or is being bound."""
+        """Return True if a pod is bound, or its binding is being sent."""
         return key in self._starting or bool(self.node(key))
 
     def counted(self, key: str) -> Counted:
@@ -118,7 +118,7 @@ class ClaimUsers:
     def why_blocked(self, key: str, namespace: str, names: Iterable[str]) -> str:
         """Return why a pod can't be the first to start with these claims; empty if it can.
 
-        Its devices would count for a pod without a node, so that no quota would count them.
+        Otherwise its devices would be charged to a pod without a node, and so to no quota.
         """
         for name in names:
             counting = self._counting.get((namespace, name), frozenset())
@@ -137,7 +137,7 @@ class ClaimUsers:
     def settle(self) -> set[str]:
         """Choose the pods that claims are charged to; return those whose claims have changed.
 
-        One that is being bound keeps its reading until it is bound.
+        A pod that is being bound is read again only once it is bound.
         """
         other: set[str] = set()
         for claim in self._changed:

@@ -1,7 +1,7 @@
 """Workload as its pods form it: groups and slots.
 
 A pod takes the lowest slot of its group that has none, and keeps it. A slot without a pod that could be
-placed is absent: control neither waits for it nor counts it. `facts` tells control of it.
+placed is absent: control neither waits for it nor counts it. `facts` reports the workload to control.
 """
 
 from collections.abc import Iterator
@@ -97,12 +97,12 @@ class TrackedPod:
 
     @property
     def stopping(self) -> bool:
-        """True if it is leaving its node."""
+        """True if the pod is leaving its node."""
         return self.deleting or self.evicted
 
     @property
     def wait(self) -> str:
-        """Sentence why it isn't ready to be placed; empty if it is."""
+        """Sentence why the pod isn't ready to be placed; empty if it is."""
         if self.deleting:
             return "It is being deleted."
         if self.back_at_s:
@@ -112,7 +112,7 @@ class TrackedPod:
 
 @dataclass(slots=True)
 class PodGroupSlots:
-    """Equal pods. Slots without a pod are None."""
+    """Slots of equal pods; None for a slot without a pod."""
 
     role: str
     request: Request
@@ -120,13 +120,13 @@ class PodGroupSlots:
 
     @property
     def is_empty(self) -> bool:
-        """True if it has no pod."""
+        """True if the group has no pod."""
         return not any(self.slots)
 
 
 @dataclass(slots=True, eq=False)
 class Gang:
-    """Forms a workload of the pods that belong together: groups, slots, priority, start and end."""
+    """A workload formed by the pods that belong together: groups, slots, priority, start and end."""
 
     key: GangKey
     object_name: str = field(init=False)
@@ -190,11 +190,11 @@ class Gang:
     # Its pods
 
     def pods(self) -> Iterator[TrackedPod]:
-        """Yield its pods that aren't over, by group and slot."""
+        """Yield the pods that haven't ended, by group and slot."""
         return (tracked for group in self.groups for tracked in group.slots if tracked is not None)
 
     def choose_head(self) -> None:
-        """Take the fields of the workload from its youngest pod, whichever was heard of last."""
+        """Take the fields of the workload from its youngest pod, in whatever order pods were reported."""
         youngest = max(self.pods(), key=lambda pod: (pod.created_s, pod.key), default=None)
         if youngest is not None and youngest.info is not None:
             self.head = youngest.info
@@ -243,7 +243,7 @@ class Gang:
         self.count -= 1
 
     def exits(self, tracked: TrackedPod, now_s: float, how: PodExit, annotations: str = "") -> None:
-        """Report the end of a start to control, if it takes the start to be alive."""
+        """Report the end of a start to control, if control counts it as running."""
         if tracked.reported_start:
             self.exited = max(self.exited, tracked.reported_start)
             pod = PodKey(self.name, tracked.group, tracked.index)
@@ -251,7 +251,7 @@ class Gang:
             tracked.reported_start, tracked.reported_stopping = 0, False
 
     def never_started(self, pod: PodKey, start: int, now_s: float) -> None:
-        """Tell control that an ordered start has no pod any more."""
+        """Report to control that the pod of an ordered start no longer exists."""
         self.starts = max(self.starts, start)
         self.exit_facts.append(
             PodExited(pod, start, PodExit.LOST, now_s, "The pod was gone before it was bound.")
@@ -274,7 +274,7 @@ class Gang:
     # State of the whole gang
 
     def is_over(self) -> WorkloadOutcome | None:
-        """Return how it ended, by its owner's status or by control; None if it hasn't."""
+        """Return the outcome of the workload, by its owner or by control; None if it hasn't ended."""
         if self.verdict is not None:
             return self.verdict
         over = None if self.head is None else self.head.derived.over
@@ -282,7 +282,7 @@ class Gang:
 
     @property
     def submitted_s(self) -> float:
-        """Return the time of its creation; 0 if that isn't known."""
+        """Return the creation time of the workload; 0 if it is unknown."""
         return 0.0 if self.head is None else self.head.submitted_s
 
     @property
@@ -307,11 +307,11 @@ class Gang:
 
     @property
     def is_short(self) -> bool:
-        """Return True if some pods have a place, but fewer than the gang needs."""
+        """Return True if some pods have a node, but fewer than the gang needs."""
         return 0 < sum(tracked.holds and not tracked.stopping for tracked in self.pods()) < self.needed
 
     def note_shortness(self, now_s: float) -> None:
-        """Note the time since which the gang is short of pods; 0 if it isn't short."""
+        """Record since when the gang has too few pods; 0 if it has enough."""
         self.short_since_s = (self.short_since_s or now_s) if self.is_short else 0.0
 
     @property
@@ -329,7 +329,7 @@ class Gang:
         return self.starts
 
     def set_nomination(self, nomination: Nominated | None) -> None:
-        """Set or clear the nomination. Control ordered it and needs no fact of it."""
+        """Set or clear the nomination. Control ordered it, so no fact is reported."""
         self.nomination, self.nomination_reported = nomination, True
 
     def remember(self, status: WorkloadProgress) -> None:

@@ -1,8 +1,8 @@
 """Estimate when the Job controller makes new pods after evictions and failures.
 
-The controller pauses 10 s after the first pod of a Job that failed or was evicted. It pauses twice as long
-after each further one without a success between them, up to 10 min. With `backoffLimitPerIndex` it counts
-each index by itself: a gang of six that is evicted once pauses 10 s instead of 320 s.
+The controller pauses 10 s after the first pod of a Job that failed or was evicted. The pause doubles with
+each further one until a pod succeeds, up to 10 min. With `backoffLimitPerIndex` it counts each index by
+itself: a gang of six that is evicted once pauses 10 s instead of 320 s.
 """
 
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ _DOUBLINGS_MAX = 10
 
 @dataclass(slots=True, eq=False)
 class JobBackoff:
-    """The pods of one Job that failed or were evicted since one of them succeeded."""
+    """Pods of one Job that failed or were evicted since its last success."""
 
     lost: int = 0
     stopped: int = 0  # the part of `lost` that was evicted or deleted
     last_s: float = 0.0
 
     def lose(self, now_s: float, *, over: str, bound: bool, stopping: bool) -> None:
-        """Count a pod that ended; one without a node counts only if it failed."""
+        """Count an ended pod; a pod without a node counts only if it failed."""
         if over == "Succeeded":
             self.lost = self.stopped = 0
         elif over or bound:
@@ -37,7 +37,7 @@ class JobBackoff:
             self.lost, self.stopped, self.last_s = max(0, lost), max(0, stopped), last_s
 
     def until_s(self, body: Mapping[str, Any] | None, pods: int) -> float | None:
-        """Return about when the controller makes new pods of a Job; None if that isn't known."""
+        """Return roughly when the controller makes new pods of a Job; None if that is unknown."""
         if body is None or body.get("kind") != "Job" or not self.lost:
             return None
         spec = body.get("spec") or {}

@@ -7,7 +7,7 @@ from weir.kubernetes.crd.objects import WorkloadObject
 
 
 class ReportedTimes(NamedTuple):
-    """Times since the epoch; 0: never. `busy_until_s` keeps the idle rules away from the workload."""
+    """Times since the epoch; 0: never. The idle rules don't apply until `busy_until_s`."""
 
     checkpointed_s: float = 0.0
     busy_until_s: float = 0.0

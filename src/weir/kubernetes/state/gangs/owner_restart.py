@@ -1,8 +1,8 @@
 """Restarts of workloads whose pods can't be evicted, because their owner would fail for good.
 
-Weir suspends the owner, whose controller deletes the pods, and resumes it once they are gone. A mark on the
-owner comes with the suspension, so a restart of Weir loses nothing. Without the mark, a person has suspended
-the owner.
+Weir suspends the owner, whose controller deletes the pods, and resumes it once they are gone. The suspension
+is written together with a mark on the owner, so a restart of Weir loses nothing. An owner suspended without
+the mark was suspended by a person.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class OwnerRestart:
 
     @property
     def is_under_way(self) -> bool:
-        """Return True while its pods are to be deleted by its controller."""
+        """Return True while the controller still has to delete its pods."""
         return self.is_ordered or self.is_shown
 
     def order(self) -> None:
@@ -40,11 +40,11 @@ class OwnerRestart:
         self.until_s = None
 
     def is_late(self, now_s: float) -> bool:
-        """Return True if all pods should be stopping by now."""
+        """Return True if all pods should be terminating already."""
         return self.until_s is not None and now_s >= self.until_s
 
     def settle(self, *, is_suspended: bool) -> None:
-        """Bring the restart up to the state of the owner."""
+        """Update the restart by the state of the owner."""
         if is_suspended:
             self.is_shown, self.is_ordered = self.is_under_way, False
         elif self.is_shown:

@@ -1,7 +1,8 @@
-"""State of the owner of a workload: ended, with more pods to come, or open to a suspension.
+"""State of a workload's owner: has it ended, will it make more pods, can it be suspended.
 
 A workload without pods isn't over: the Job controller pauses after evictions, quotas of other systems refuse
-pods, controllers restart. The owner knows: its deletion, its conditions, and how many pods it wants.
+pods, controllers restart. The owner decides, by its deletion, its conditions, and the number of pods that it
+wants.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,12 +18,12 @@ from weir.kubernetes.translate.owner_suspensions import StatedSuspension
 from weir.state.events import WorkloadOutcome
 
 _DEPTH_MAX = 8
-"""Levels of owners that are followed downwards."""
+"""Limit of levels of owners that are followed downwards."""
 _JOB = ("batch/v1", "Job")
 _LEAVES_JOBS_ALONE = "CronJob"
 
 NEVER_WAS_S = -1.0
-"""In place of the time since when a workload has no pods: they were those of another workload."""
+"""Time of a workload whose pods now belong to another workload; it has had none of its own."""
 
 
 class OwnerState(NamedTuple):
@@ -39,7 +40,7 @@ class OwnerState(NamedTuple):
 def owner_state(
     key: GangKey, body: Body | None, kinds: WorkloadKinds, below: Callable[[str], Iterable[Body]]
 ) -> OwnerState | None:
-    """Return the state of a workload's owner; None if it doesn't say if pods will come.
+    """Return the state of a workload's owner; None if the owner doesn't show whether pods will come.
 
     `below` returns the known objects that an object controls, by its uid.
     """
@@ -84,13 +85,13 @@ def _descendants(uid: str, below: Callable[[str], Iterable[Body]]) -> list[Body]
 
 
 def maker_of(gang: Gang) -> GangKey:
-    """Return the object that makes its pods: its owner, unless its pods name a pod group."""
+    """Return the object that makes its pods: usually its owner, also if its pods name a pod group."""
     native = None if gang.head is None else gang.head.derived.native
     return gang.key if native is None or native.maker is None else native.maker
 
 
 def suspension_refusal(gang: Gang | None, owners: Owners) -> str:
-    """Return why Weir can't suspend a workload, as a clause; empty if it can. None: it is gone.
+    """Return why Weir can't suspend a workload, as a clause; empty if it can, None if it is gone.
 
     Weir suspends a Job, and its controller deletes the pods. The suspension is a field of the Job, so a
     restart of Weir loses nothing.
@@ -109,12 +110,12 @@ def suspension_refusal(gang: Gang | None, owners: Owners) -> str:
 
 
 def owner_is_gone(gang: Gang, owners: Owners, groups: SchedulingGroups) -> bool:
-    """Return True if the owner of a workload, or its pod group, was deleted: its object goes with it."""
+    """Return True if the owner of a workload, or its pod group, was deleted, and the Workload with it."""
     return groups.is_gone(gang.key.uid) or _is_gone(gang.key, owners)
 
 
 def maker_is_gone(gang: Gang, owners: Owners) -> bool:
-    """Return True if the object that made its pods was deleted: its words can't be read any more."""
+    """Return True if the object that made its pods was deleted, so that its annotations can't be read."""
     return _is_gone(maker_of(gang), owners)
 
 

@@ -1,8 +1,8 @@
-"""Services: inference workloads that say how many replicas they keep, and borrow the others.
+"""Services: inference workloads that state how many replicas they keep; the others may use borrowed quota.
 
-Replicas start one by one. As many of the running ones as the service keeps are its minimum, which is stopped
-last. Those above are elastic: they may use more than the quota, and are trimmed one at a time. No minimum is
-larger than the quota covers: what is borrowed stays elastic.
+Replicas start one by one. The number of replicas that the service keeps is its minimum, which is stopped
+last. Running replicas above it are elastic: they may exceed the quota, and are stopped one at a time. A
+minimum never exceeds the quota, so borrowed replicas stay elastic.
 """
 
 from weir.kubernetes.state.gangs.gang import Gang, TrackedPod
@@ -21,9 +21,9 @@ def kept_replicas(gang: Gang) -> int | None:
 
 
 def minimum_of_service(gang: Gang, needed: int, running: int) -> int:
-    """Return the pods that a service can't do without now: the running replicas that it keeps.
+    """Return the minimum of a service now: as many running replicas as it keeps.
 
-    Where each replica is a gang of its own, as in a LeaderWorkerSet, a gang needs what it needs.
+    If each replica is a gang of its own, as in a LeaderWorkerSet, the gang has its usual minimum.
     """
     kept = kept_replicas(gang)
     if kept is None or gang.key.gang:
@@ -50,7 +50,7 @@ def preemptible_by_replicas(gang: Gang) -> bool | None:
 
 
 def note_allocation(gang: Gang, tracked: TrackedPod, at_s: float) -> float | None:
-    """Note that a replica gets its GPUs; return the time since it was made, None if it isn't one."""
+    """Record that a replica gets its GPUs; return its wait since its creation, or None if it isn't one."""
     if tracked.bound or tracked.info is None or not tracked.info.request.devices or not is_service(gang):
         return None
     gang.time_to_gpu_s = max(0.0, at_s - tracked.created_s)

@@ -13,7 +13,7 @@ from weir.model.workloads import PodGroup, Workload
 from weir.state.events import PodKey
 
 LOWEST_PRIORITY = -(1 << 31)
-"""Priority of a workload that bound itself past its quota: all others of its project may preempt it."""
+"""Priority of work that bound itself past its quota: all other work of its project may preempt it."""
 
 
 def workload_of(gang: Gang, is_node: Container[str]) -> Workload:
@@ -68,7 +68,7 @@ def _longest_grace_s(gang: Gang) -> float | None:
 
 
 def wants_more(gang: Gang) -> bool:
-    """Return True if a pod waits for a node without which the workload can go on."""
+    """Return True if an elastic pod waits for a node, without which the workload can run."""
     if gang.head is None or all(tracked.holds or tracked.deleting for tracked in gang.pods()):
         return False
     held = Counter(
@@ -81,13 +81,13 @@ def wants_more(gang: Gang) -> bool:
 
 
 def minimum_of(gang: Gang, head: PodInfo) -> GangMinimum:
-    """Return the minimum of a gang, of all schedulers."""
+    """Return the minimum of a gang, counting pods of all schedulers."""
     succeeded = Counter(gang.succeeded.values()) + Counter(gang.members.succeeded)
     return head.derived.needed(head.annotations.min_pods, succeeded)
 
 
 def _is_preemptible(gang: Gang) -> bool:
-    """Return True if its pods may use more than the quota: as they say, or by replicas, or by priority."""
+    """Return True if its pods may exceed the quota, by annotation, by replicas, or by priority."""
     by_replicas = preemptible_by_replicas(gang)
     stated = gang.head is not None and gang.head.annotations.preemptible is not None
     return gang.is_preemptible if stated or by_replicas is None else by_replicas
@@ -98,19 +98,19 @@ def _stays(tracked: TrackedPod) -> bool:
 
 
 def _runs_on(tracked: TrackedPod, is_node: Container[str]) -> bool:
-    """Return True if a pod stays on its node and control knows that node."""
+    """Return True if a pod stays on its node, and control knows that node."""
     return _stays(tracked) and tracked.node in is_node
 
 
 def _group_name(gang: Gang, group_index: int) -> str:
-    """Return the role of a group, and a number where several groups have it."""
+    """Return the role of a group, with a number if several groups have this role."""
     role = gang.groups[group_index].role or "pods"
     alike = sum(1 for group in gang.groups[:group_index] if (group.role or "pods") == role)
     return f"{role}-{alike + 1}" if alike else role
 
 
 def _trim(gang: Gang, minima: Mapping[str, int]) -> None:
-    """Remove slots without a pod from the end, except those that the gang needs, altogether and of a role."""
+    """Remove slots without a pod from the end, except those that the gang or one of its roles needs."""
     slots: Counter[str] = Counter()
     for group in gang.groups:
         slots[group.role] += len(group.slots)
@@ -185,7 +185,7 @@ def absent_pods(gang: Gang, is_node: Container[str]) -> frozenset[PodKey]:
 def counted_pods(existing: Mapping[str, int], minima: Mapping[str, int], min_pods: int) -> int:
     """Return how many pods, given by role, count for the minimum of a gang.
 
-    No role stands in for another. Pods of a role that the gang doesn't know stand in for any.
+    Pods of one role never count for another. Pods of a role that the gang doesn't know count for any.
     """
     with_minimum = sum(count for role, count in existing.items() if role in minima)
     by_role = sum(min(existing.get(role, 0), least) for role, least in minima.items())
@@ -194,7 +194,7 @@ def counted_pods(existing: Mapping[str, int], minima: Mapping[str, int], min_pod
 
 
 def closed_gate(gang: Gang, absent: Collection[PodKey] = ()) -> str | None:
-    """Return why it isn't ready to be started, in a sentence; None if it is."""
+    """Return why the workload isn't ready to start, in a sentence; None if it is."""
     if gang.is_over() is not None:
         return "It is over."
     assert gang.head is not None
@@ -231,7 +231,7 @@ def _suspension(gang: Gang) -> str:
 
 
 def is_restarting(gang: Gang) -> bool:
-    """Return True if Weir suspends its owner in place of evictions, and resumes it."""
+    """Return True if Weir has suspended the owner instead of evicting pods, and will resume it."""
     return gang.restart.is_under_way or (gang.head is not None and gang.head.derived.restarts)
 
 
@@ -262,7 +262,7 @@ def pods_by_role(gang: Gang) -> Counter[str]:
 
 
 def first_waiting(gang: Gang) -> TrackedPod | None:
-    """Return the pod that is named where some of its pods aren't ready to be placed.
+    """Return the pod to name in a sentence if some pods aren't ready to be placed; None if all are.
 
     The answer is None if all are ready.
     """

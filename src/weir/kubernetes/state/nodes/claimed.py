@@ -1,4 +1,4 @@
-"""Capacity of nodes for resource claims: GPUs in place of a device plugin's, and copies of sets of claims."""
+"""Capacity of nodes for resource claims: GPUs without a device plugin, and copies of sets of claims."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -57,9 +57,9 @@ class ClaimedNodes:
         return before != capacity
 
     def capacity(self, name: str) -> Mapping[str, int]:
-        """Return the copies of claims of a node, with those that its pods have, as resources.
+        """Return the copies of claims on a node, used ones included, as amounts of resources.
 
-        Extended resources that claims provide are among them: any amount, as the copies are limited.
+        Extended resources that claims provide are included without a limit, because the copies are limited.
         """
         return self._copies.get(name, {})
 

@@ -14,7 +14,7 @@ CHANGES_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class OvercommitChange:
-    """A node became over-committed, is so by another number, or isn't any more."""
+    """A node became over-committed, isn't any more, or is so by another number of devices."""
 
     node: str
     now: OvercommittedNode | None
@@ -30,7 +30,7 @@ class OvercommittedNodes:
         self._changes: deque[OvercommitChange] = deque(maxlen=CHANGES_MAX)
 
     def update(self, now_s: float) -> list[str]:
-        """Count again where the count may have changed; return the nodes where it has."""
+        """Count devices again on nodes that may have changed; return the nodes whose count did."""
         changed = []
         for name in self._node_states.recounted():
             use, before = self._node_states.device_use(name), self.nodes.get(name)
@@ -50,11 +50,11 @@ class OvercommittedNodes:
         return changed
 
     def of(self, names: Iterable[str]) -> list[OvercommittedNode]:
-        """Return the over-committed ones among these nodes."""
+        """Return the over-committed nodes among these."""
         return [self.nodes[name] for name in sorted(set(names)) if name in self.nodes]
 
     def take(self) -> list[OvercommitChange]:
-        """Return the changes that people haven't heard of."""
+        """Return the changes that haven't been reported to people."""
         changes = list(self._changes)
         self._changes.clear()
         return changes

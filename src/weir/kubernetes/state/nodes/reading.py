@@ -91,7 +91,7 @@ def _is_cordon(taint: Taint) -> bool:
 
 
 def differ(node: Node, other: Node) -> bool:
-    """Return True if two states of a node differ in its labels or in the resources that it has any of."""
+    """Return True if two states of a node differ in labels, or in which resources the node has."""
     if node.labels != other.labels:
         return True
     first, second = (

@@ -20,7 +20,7 @@ class SharedNode:
 
 
 def shared_node_of(node: KubeNode) -> SharedNode | None:
-    """Return the part of a node that is about shares; None if it has neither the label nor the taint."""
+    """Return a node's label and taint for shares; None if it has neither."""
     label = node.metadata.labels.get(GPU_SHARING)
     set_aside, by_policy = label in (SET_ASIDE, BY_POLICY), label == BY_POLICY
     taints = [taint for taint in node.spec.taints if taint.key != GPU_SHARING]
@@ -46,13 +46,13 @@ def shared_node_of(node: KubeNode) -> SharedNode | None:
 
 
 def taints_with(shared: SharedNode, *, taint: bool) -> list[Mapping[str, str]]:
-    """Return the taints that a node is to have, with or without the one for shares."""
+    """Return the taints that a node has to have, with or without the one for shares."""
     own = {"key": GPU_SHARING, "value": SET_ASIDE, "effect": SHARING_TAINT.effect}
     return [*shared.taints, *([own] if taint else [])]
 
 
 def as_shared(node: Node, state: str) -> Node:
-    """Return a node with its state as the value of the label, and the taint as long as it has a state."""
+    """Return a node with this state of shares as its label; with a state it also has the taint."""
     labels = {key: value for key, value in node.labels.items() if key != GPU_SHARING}
     taints = tuple(taint for taint in node.taints if taint.key != GPU_SHARING)
     if state:

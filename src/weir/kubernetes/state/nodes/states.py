@@ -86,7 +86,7 @@ class NodeStates:
         return mistakes
 
     def set_claimed(self, name: str, gpus: NodeGpus) -> bool:
-        """Process the GPUs that claims allocate on a node; return whether it has others than before."""
+        """Set the GPUs that claims allocate on a node; return True if they have changed."""
         self.claimed.set_gpus(name, gpus)
         return self._use_claimed(name)
 
@@ -109,13 +109,13 @@ class NodeStates:
         return [name for name, site in self._sites.items() if site.base is not None]
 
     def gone(self, name: str) -> None:
-        """Process the end of a node."""
+        """Process the deletion of a node."""
         site = self._site(name)
         self._set_base(site, None)
         self._share(name, site, None)
 
     def foreign(self, pod: str, usage: ForeignUsage | None) -> None:
-        """Process the usage of a foreign pod; None: it has ended."""
+        """Process the usage of a foreign pod; None once it has ended."""
         node = self._where.get(pod)
         before = None if node is None else self._sites[node].foreign.get(pod)
         if before == usage:
@@ -127,19 +127,19 @@ class NodeStates:
             self._where[pod] = usage.node
 
     def remark(self, pod: str, marks: tuple[str, ...], attached: Amounts) -> None:
-        """Process the label sets and volumes of a foreign pod."""
+        """Set the label sets and volumes of a foreign pod."""
         node = self._where.get(pod)
         usage = None if node is None else self._sites[node].foreign.get(pod)
         if node is not None and usage is not None and (usage.marks, usage.attached) != (marks, attached):
             self._site(node).foreign[pod] = replace(usage, marks=marks, attached=attached)
 
     def limit(self, name: str, limits: dict[str, int]) -> None:
-        """Process a node's limits of volumes by driver, as resources."""
+        """Set a node's limits of volumes by driver, as resources."""
         if limits or name in self._sites:
             self._site(name).limits = limits
 
     def ours(self, pod: str, usage: PodUsage | None) -> None:
-        """Process the usage of a pod of Weir's; None: it is gone."""
+        """Process the usage of one of Weir's pods; None once it is gone."""
         node = self._where.get(pod)
         if node is not None:
             if usage is not None and self._sites[node].ours.get(pod) == usage:
@@ -155,7 +155,7 @@ class NodeStates:
             self._claims_changed(usage.node, usage.request)
 
     def ours_on(self, node: str) -> tuple[str, ...]:
-        """Return our pods that hold something on a node."""
+        """Return Weir's pods that hold resources on a node."""
         site = self._sites.get(node)
         return () if site is None else tuple(site.ours)
 
@@ -172,7 +172,7 @@ class NodeStates:
         return min(self._memories, default=0)
 
     def use_unstated(self, names: Iterable[str]) -> None:
-        """Take note of requested resources that no node states."""
+        """Record requested resources that no node states."""
         if self._unstated.keys() != set(names):
             self._unstated = {name: has_unstated(name) or 0 for name in sorted(names)}
             self._changed.update(self._sites)
@@ -211,9 +211,10 @@ class NodeStates:
         return least_held(site, site.base, request, may_exceed=bool(claim_needs(request)))
 
     def fits(self, place: PodUsage, *, recorded: bool = False) -> bool:
-        """Return True if these are as many devices as requested, of this node, and no other pod's.
+        """Return True if devices exist on this node, are as many as requested, and are no other pod's.
 
-        `recorded`: Weir wrote it. Claims keep their devices, which the node may not show at the moment.
+        `recorded`: Weir recorded this allocation. Devices of claims are valid even while the node doesn't
+        show them.
         """
         site = self._sites.get(place.node)
         if site is None or site.base is None:
@@ -226,7 +227,7 @@ class NodeStates:
         return all(shares.get(device, 0) + pod_request <= WHOLE_MILLI for device in place.devices)
 
     def refusal(self, pod: str, place: PodUsage) -> str:
-        """Return why this pod, counted already, must not go to its node after all; empty if it may."""
+        """Return why this pod, charged already, must not be bound to its node after all; empty if it may."""
         site = self._sites.get(place.node)
         if site is None or site.base is None:
             return f"Node {place.node} is gone."
@@ -237,7 +238,7 @@ class NodeStates:
         return refusal_by_amount(pod, place, site, self.claimed.with_claims(site.base))
 
     def is_being_freed(self, places: Sequence[PodUsage], stopping: Callable[[str], bool]) -> bool:
-        """Return True if one node fits these once all stopping pods of Weir's on it are gone."""
+        """Return True if one of these nodes fits all its pods once Weir's terminating pods are gone."""
         site = self._sites.get(places[0].node)
         if (
             site is None
@@ -263,7 +264,7 @@ class NodeStates:
     # Device usage
 
     def recounted(self) -> list[str]:
-        """Return the nodes whose devices may be used otherwise since the last call."""
+        """Return the nodes whose use of devices may have changed since the last call."""
         names = sorted(self._recount)
         self._recount.clear()
         return names
@@ -274,7 +275,7 @@ class NodeStates:
         return None if site is None or site.base is None else device_usage(site, site.base)
 
     def device_users(self, name: str) -> list[str]:
-        """Return the pods of others that hold devices of a node, as NAMESPACE/NAME."""
+        """Return the foreign pods that hold devices of a node, as NAMESPACE/NAME."""
         site = self._sites.get(name)
         return [] if site is None else sorted(pod for pod, usage in site.foreign.items() if usage.devices)
 
@@ -282,7 +283,7 @@ class NodeStates:
 
     @property
     def no_shares(self) -> str:
-        """Return the sentence by which shares are refused; empty if a node takes them."""
+        """Return the sentence that refuses shares on a node; empty if the node accepts them."""
         states = {sharing_state(self._sites[name]) for name in self.shared}
         if SET_ASIDE in states:
             return ""
@@ -295,7 +296,7 @@ class NodeStates:
         return site is not None and any(is_share(usage.request) for usage in site.ours.values())
 
     def unused_node(self) -> str | None:
-        """Return a node that serves whole devices and on which none is in use, one with few devices first."""
+        """Return a node for whole devices with none in use, one with few devices first."""
         unused = (
             (site.base.gpus, name)
             for name, site in self._sites.items()
@@ -323,7 +324,7 @@ class NodeStates:
             self.shared[name] = shared
 
     def _still(self, name: str) -> NodeUse:
-        """Return a node that has no unreported change."""
+        """Return True if a node has no unreported change."""
         site = self._sites.get(name)
         if site is None:
             site = self._sites[name] = NodeUse()

@@ -50,7 +50,7 @@ def foreign_usage(
     attached: Amounts,
     once: Callable[[Any], Any],
 ) -> ForeignUsage:
-    """Return the resources that a foreign pod holds; `once` gives one object for equal values."""
+    """Return the resources that a foreign pod holds; `once` returns one object for equal values."""
     try:
         pod_request = requested(pod)
         counted = in_units(pod_request, devices)
@@ -65,7 +65,7 @@ def foreign_usage(
 
 @dataclass(slots=True, eq=False)
 class NodeUse:
-    """Node and the pods on it."""
+    """A node and the pods on it."""
 
     base: Node | None = None  # the node without pods; None: it doesn't exist
     shared: SharedNode | None = None  # its label and taint for shares, if any
@@ -90,7 +90,7 @@ def are_devices_of(place: PodUsage, gpus: int) -> bool:
 
 
 def device_shares(places: Iterable[PodUsage], device_memory: int) -> dict[int, int]:
-    """Return thousandths held of each device."""
+    """Return the used thousandths of each device."""
     shares: dict[int, int] = {}
     for place in places:
         share = place.request.share_on(device_memory)
@@ -147,7 +147,7 @@ def total_amounts(amounts: Iterable[Amounts]) -> dict[str, int]:
 
 
 def refusal_by_amount(pod: str, place: PodUsage, site: NodeUse, base: Node) -> str:
-    """Return the amount or device that others took from a counted pod; empty if none.
+    """Return the amount or device that a charged pod lacks because of other pods; empty if none.
 
     Copies of claims aren't amounts: the allocator has chosen their devices already.
     """
@@ -170,7 +170,7 @@ def refusal_by_amount(pod: str, place: PodUsage, site: NodeUse, base: Node) -> s
 
 
 def sharing_state(site: NodeUse) -> str:
-    """Return how far a node is set aside for shares; empty if it serves whole devices."""
+    """Return how far a node is reserved for shares; empty if it serves whole devices."""
     shared = site.shared
     if shared is None:
         return ""
@@ -183,7 +183,7 @@ def sharing_state(site: NodeUse) -> str:
 
 
 def device_numbers(site: NodeUse, base: Node) -> dict[str, tuple[int, ...]]:
-    """Return the devices of each foreign pod: the highest free ones, chosen once."""
+    """Return the devices assumed for each foreign pod: the highest free ones, which then stay the same."""
     own_devices = {device for usage in site.ours.values() for device in usage.devices}
     for pod, numbers in list(site.numbers.items()):
         if own_devices.intersection(numbers) or max(numbers, default=-1) >= base.gpus:

@@ -1,7 +1,7 @@
 """The owners above a pod, as far as they are known, and the workload fields of the pods below them.
 
-What the pods of one owner come to is found out once for all that bear the same words: a workload of a
-thousand pods is read as fast as one.
+The fields are computed once for all pods of one owner with the same labels and annotations. So a workload of
+a thousand pods is read as fast as one pod.
 """
 
 from collections.abc import Mapping, Sequence
@@ -81,7 +81,7 @@ class OwnerChain:
         return derived
 
     def created(self, uid: str) -> str | None:
-        """Return the creation time of one of the owners; None if it isn't one of them."""
+        """Return the creation time of one of the owners; None if it isn't in the chain."""
         return next(
             (
                 pod_owner.metadata.creation_timestamp
@@ -93,7 +93,7 @@ class OwnerChain:
 
 
 class _NoOwner(OwnerChain):
-    """Chain of a pod without an owner; its own annotations aren't stored."""
+    """Chain of a pod without an owner; the pod's annotations aren't cached."""
 
     def annotations(self, pod: Metadata) -> tuple[Annotations, tuple[str, ...]]:
         """Return the annotations of the pod, and their mistakes."""

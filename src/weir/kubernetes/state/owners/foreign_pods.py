@@ -1,10 +1,11 @@
 """Pods that other schedulers place, as members of the workloads that Weir schedules.
 
-A gang has such members if they were made while the webhook was away, or if people send them to another
-scheduler. A member on a node counts as present: the rest of its gang doesn't wait for it. Such a pod may also
-own pods of Weir, as the leader of a group or a driver does.
+A gang has such members if pods were created while the webhook was unavailable, or if people name another
+scheduler. A member on a node counts as present: the rest of its gang doesn't wait for it.
 
-Objects arrive in any order. So a pod is only noted here; its owners are looked up when its namespace has a
+Such a pod may also own Weir's pods, as the leader of a group or a driver does.
+
+Objects arrive in any order. So a pod is only recorded here; its owners are looked up once its namespace has a
 workload.
 """
 
@@ -20,12 +21,12 @@ from weir.kubernetes.translate.kinds import GangKey, GangMinimum
 from weir.kubernetes.translate.scheduling_groups import GroupReference, reference_of
 
 _NEVER_OWNERS = ("DaemonSet", "Node")
-"""Owners with pods on every node, which own nothing else and are in no gang."""
+"""Kinds of owners with pods on every node: these pods own nothing and belong to no gang."""
 _SHARED_MAX = 50_000
 """Distinct labels, specs and statuses that are shared between pods."""
 _NO_ANNOTATIONS: dict[str, str] = {}
 _ANY_NODE = "any"
-"""In place of the name of a node: it doesn't matter which one a pod is on."""
+"""Placeholder for the name of a node: only the fact that the pod has a node matters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class ForeignMembers:
         return sum(self.placed.values()) + self.pending
 
     def left_of(self, needed: GangMinimum) -> GangMinimum:
-        """Return the pods that the gang needs besides the placed ones."""
+        """Return the number of pods that the gang still needs besides the placed members."""
         if not self.placed:
             return needed
         minima = {role: max(0, least - self.placed.get(role, 0)) for role, least in needed.minima.items()}
@@ -91,7 +92,7 @@ class ForeignPods:
         return True
 
     def forget(self, key: str) -> str:
-        """Forget a pod; return its uid, or nothing if it wasn't known."""
+        """Forget a pod; return its uid, or an empty text if it is unknown."""
         pod = self._pods.pop(key, None)
         if pod is None:
             return ""
@@ -121,7 +122,7 @@ class ForeignPods:
         return touched
 
     def body(self, key: str, uid: str) -> Body | None:
-        """Return a pod with this name and uid as an object of the API, as far as it is kept.
+        """Return a foreign pod with this name and uid as an object of the API; None if it isn't kept.
 
         The answer is None if it isn't kept.
         """
@@ -131,7 +132,7 @@ class ForeignPods:
         return pod_body(pod.metadata, pod.status.phase)
 
     def members(self, namespace: str, uid: str, gang: str) -> ForeignMembers:
-        """Return the members of a workload by its topmost owner, and which gang of it."""
+        """Return the members of a workload, by its topmost owner and its gang."""
         if namespace not in self._in:
             return NO_MEMBERS
         members: list[tuple[str, KubePod]] = []
@@ -146,12 +147,12 @@ class ForeignPods:
         return _members(members)
 
     def take_groups(self) -> set[tuple[str, GroupReference]]:
-        """Return the pod groups whose pods have changed since."""
+        """Return the pod groups whose pods have changed since the last call."""
         touched, self._touched_groups = self._touched_groups, set()
         return touched
 
     def members_of_group(self, gang: GangKey) -> ForeignMembers:
-        """Return the members of a workload that is a pod group."""
+        """Return the members of a pod group's workload."""
         keys = self._grouped.get((gang.namespace, gang.kind, gang.name, gang.gang))
         return _members(("", self._pods[key]) for key in sorted(keys)) if keys else NO_MEMBERS
 

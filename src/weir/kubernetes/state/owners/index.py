@@ -16,18 +16,18 @@ from weir.kubernetes.translate.owner_suspensions import is_marked
 Lowest = tuple[str, str, str]
 """Namespace of pods, the uid of their controller, and the text in which they state their topmost owner."""
 LEVELS_MAX = 16
-"""Levels of owners above a pod that are looked at; real controllers make at most six."""
+"""Limit of levels of owners above a pod; real controllers make at most six."""
 _REFERENCES_KEPT_MAX = 50_000
 _POD = "Pod"
 
 
 def not_served(api_versions: Sequence[str], kind: str) -> str:
-    """Return why owners of a kind can't be read that the API server doesn't have in these versions."""
+    """Return why owners of a kind can't be read: the API server doesn't serve these versions."""
     return f"the API server doesn't have the kind {kind} of {' or '.join(api_versions)}"
 
 
 def not_listed(kind: str, failure: str) -> str:
-    """Return why owners of a kind can't be read that can't be listed."""
+    """Return why owners of a kind can't be read: listing them failed."""
     return f"the list of all {kind} objects failed: {failure or 'it takes long'}"
 
 
@@ -70,7 +70,7 @@ class Owners:
         return self._references.setdefault(words, reference)
 
     def see(self, body: Body) -> set[str]:
-        """Process an owner, as `WorkloadKinds.narrow` leaves it; return the pods to read again."""
+        """Process an owner, in the form of `WorkloadKinds.narrow`; return the pods to read again."""
         pod_owner = TrackedOwner(body)
         uid = pod_owner.metadata.uid
         self._unlink(uid)
@@ -85,7 +85,7 @@ class Owners:
         return self.changed(uid)
 
     def forget(self, uid: str) -> set[str]:
-        """Process the end of an owner; return the pods to read again."""
+        """Process the deletion of an owner; return the pods to read again."""
         if uid not in self._makers:
             return set()
         self._note_changed(uid)
@@ -105,7 +105,7 @@ class Owners:
         return None if pod_owner is None else pod_owner.above
 
     def below(self, uid: str) -> list[Body]:
-        """Return the objects that one controls, in its own namespace."""
+        """Return the objects that an object controls, in its own namespace."""
         above = self._makers.get(uid)
         below = [self._makers[child_uid] for child_uid in sorted(self._below.get(uid, ()))]
         return (
@@ -127,7 +127,7 @@ class Owners:
             drop(self._below, pod_owner.above.uid, uid)
 
     def _note_changed(self, uid: str) -> None:
-        """Note that an object changed, for the workloads of all objects above it."""
+        """Record a change of an object for the workloads of all objects above it."""
         current_uid: str | None = uid
         for _ in range(LEVELS_MAX):
             if current_uid is None:
@@ -141,7 +141,7 @@ class Owners:
     ) -> set[str]:
         """Set the kinds, by group and kind, that can't be read, and why; return the pods to read again.
 
-        `absent` are those of which there is no object.
+        `absent` are kinds without any object.
         """
         self.absent = absent
         changed = {
@@ -156,7 +156,7 @@ class Owners:
         return stale
 
     def why_missing(self, reference: OwnerReference) -> str:
-        """Return why an owner isn't known, in a sentence without a full stop."""
+        """Return why an owner is unknown, in a sentence without a full stop."""
         why = self.unreadable.get((group_of(reference.api_version), reference.kind))
         if why is None:
             return f"its {reference.kind} {reference.name} isn't there"
@@ -171,7 +171,8 @@ class Owners:
     ) -> OwnerChain:
         """Return the objects above a pod with this controller.
 
-        `stated` is the text in which it states its topmost owner: it leads past owners that are missing.
+        `stated` is the text in which the pod states its topmost owner, which is used if owners between them
+        are missing.
         """
         if reference is None:
             return NO_OWNER
@@ -200,7 +201,7 @@ class Owners:
         return [key for lowest in self._through.get(uid, ()) for key in self._pods.get(lowest, ())]
 
     def keeps_ended(self, key: str) -> bool:
-        """Return True for a pod whose controller is a Job, which keeps it once it has ended."""
+        """Return True if a pod's controller is a Job, which keeps the pod once it has ended."""
         lowest = self._lowest.get(key)
         maker = None if lowest is None else self._makers.get(lowest[1])
         return maker is not None and maker.body["kind"] == "Job"
@@ -271,7 +272,7 @@ class Owners:
     def _telling_of(
         self, pod_owners: Sequence[TrackedOwner], absent: OwnerReference | None
     ) -> tuple[str, ...]:
-        """Return the pod labels that tell the roles and gangs below these owners apart, by the kind table."""
+        """Return the pod labels that distinguish roles and gangs below these owners, by the kind table."""
         kinds = tuple(
             (str(pod_owner.body.get("apiVersion", "")), str(pod_owner.body.get("kind", "")))
             for pod_owner in pod_owners
@@ -289,7 +290,7 @@ class Owners:
 
 
 def pod_body(pod: Metadata, phase: str) -> Body:
-    """Return a pod that owns others as an object of the API, without fields that concern only itself."""
+    """Return a pod that owns others as an object of the API, reduced to the fields about them."""
     metadata = {
         "name": pod.name,
         "namespace": pod.namespace,
@@ -303,5 +304,5 @@ def pod_body(pod: Metadata, phase: str) -> Body:
 
 
 def _of_all(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return the annotations of a whole workload."""
+    """Return those annotations that apply to a whole workload."""
     return {name: value for name, value in annotations.items() if name not in POD_ANNOTATIONS}

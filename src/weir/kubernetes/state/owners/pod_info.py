@@ -1,4 +1,4 @@
-"""A pod as it was read from its spec, its owners and its namespace, and the name of its workload."""
+"""The facts of a pod read from its spec, its owners and its namespace, and the name of its workload."""
 
 import hashlib
 import re
@@ -10,7 +10,7 @@ from weir.kubernetes.translate.requests import PodRequest
 from weir.model.workloads import Request
 
 NAME_MAX = 200
-"""Characters of the name of a `Workload` object."""
+"""Limit of characters of the name of a `Workload` object."""
 _IS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _NEVER_IN_NAMES = re.compile(r"[^a-z0-9]+", re.ASCII)
 
@@ -55,7 +55,7 @@ class PodInfo:
 
 
 def with_devices(info: PodInfo, devices: int, share_milli: int, gpu_memory: int) -> PodInfo:
-    """Return a reading that requests these devices instead of those that are written on the pod."""
+    """Return the facts of a pod with these devices as its request, instead of those in its spec."""
     request = info.request
     if (request.devices, request.share_milli, request.gpu_memory) == (devices, share_milli, gpu_memory):
         return info

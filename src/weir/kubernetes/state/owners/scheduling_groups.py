@@ -3,9 +3,9 @@
 A pod that names a group belongs to the workload of that group, and not to that of its owner: the group has
 precedence over the table of kinds and over `weir.dev/min-pods`. A pod whose group isn't known waits. The pods
 that have a node when their group is deleted stay one workload, without the minimum of the group: no other pod
-could start for it. Its `Workload` goes with it. The other pods are workloads by their owners until the group
-is there again. Of a deleted group nothing counts but its name, which its pods state: a Weir that starts later
-knows no more.
+could start for it. Its `Workload` is deleted with it. The other pods belong to workloads by their owners
+until the group exists again. Of a deleted group only its name, which its pods state, has an effect, so a
+restart of Weir changes nothing.
 """
 
 from collections import Counter
@@ -33,9 +33,9 @@ from weir.model.nodes import Topology
 from weir.model.workloads import TopologyRequest
 
 NODE_LABELS_MAX = 16
-"""Node labels by which groups keep together at a time; each is a topology of its own for the engine."""
+"""Limit of node labels that groups use for topology at a time; each is a topology of the engine."""
 GONE_MAX = 10_000
-"""Deleted groups that are remembered; workloads of earlier ones end a minute after their last pod."""
+"""Limit of remembered deleted groups; workloads of older ones end a minute after their last pod."""
 MADE_MAX = 100_000
 """Limit of remembered owners of groups' pods, such as Jobs; the latest are kept."""
 LABEL_TOPOLOGY = "node-label/"
@@ -53,7 +53,7 @@ class _Members:
     maker: GangKey | None = None
 
     def note_owner(self, key: str, owner: GangKey | None) -> bool:
-        """Note the owner of a pod; return True if the group has another owner since."""
+        """Record the owner of a pod; return True if that changes the owner of the group."""
         before = self.owner_of.pop(key, None)
         if before == owner and before is not None:
             self.owner_of[key] = before
@@ -94,7 +94,7 @@ class SchedulingGroups:
     # Observations
 
     def see_pod_group(self, key: str, group_object: SchedulingGroupObject | None) -> None:
-        """Process a changed `PodGroup`; None: it was deleted.
+        """Process a changed or deleted (None) `PodGroup`.
 
         Raises:
             ValueError: it can't be read. Its pods wait and say why.
@@ -102,7 +102,7 @@ class SchedulingGroups:
         self._see(POD_GROUP, key, group_object)
 
     def see_workload(self, key: str, group_object: SchedulingGroupObject | None) -> None:
-        """Process a changed `Workload` of Kubernetes 1.35; None: it was deleted.
+        """Process a changed or deleted (None) `Workload` of Kubernetes 1.35.
 
         Raises:
             ValueError: it can't be read. Its pods wait and say why.
@@ -159,7 +159,7 @@ class SchedulingGroups:
         self._stale.update(key for key, (_, named) in self._reference.items() if named.kind in changed)
 
     def note(self, key: str, namespace: str, spec: PodSpec) -> None:
-        """Note which group a pod names."""
+        """Record the group that a pod names."""
         reference = reference_of(spec)
         if reference is None:
             if key in self._reference:
@@ -193,12 +193,12 @@ class SchedulingGroups:
     # Results
 
     def take_gone(self) -> set[str]:
-        """Return the uids of groups that are gone since the last call."""
+        """Return the uids of groups that were deleted since the last call."""
         gone, self._news = self._news, set()
         return gone
 
     def is_gone(self, uid: str) -> bool:
-        """Return True if a group was deleted; those deleted long ago are forgotten."""
+        """Return True if a group was deleted; groups deleted long ago are forgotten."""
         return not uid or uid in self._gone_uids
 
     def _note_gone(self, uids: set[str]) -> None:
@@ -211,12 +211,12 @@ class SchedulingGroups:
 
     @property
     def topologies(self) -> tuple[Topology, ...]:
-        """Return a topology for each node label that groups keep to."""
+        """Return a topology for each node label that groups use."""
         labels = sorted(islice(self._labels, NODE_LABELS_MAX))
         return tuple([Topology(f"{LABEL_TOPOLOGY}{label}", (label,)) for label in labels])
 
     def made_by(self, uids: Iterable[str]) -> set[str]:
-        """Return the uids of groups whose pods are made by these objects."""
+        """Return the uids of groups whose pods these objects make."""
         return {group for uid in uids for group in self._groups_of.get(uid, ())}
 
     def uids(self, named: Iterable[Key]) -> Iterator[str]:
@@ -227,7 +227,7 @@ class SchedulingGroups:
                 yield policy.uid
 
     def regrouped(self, key: str, info: PodInfo, *, bound: bool, assumed: bool) -> PodInfo:
-        """Return the reading of a pod as a member of the group that it names."""
+        """Return the facts of a pod as a member of the group that it names."""
         group_key = self._reference.get(key)
         if group_key is None:
             return info
@@ -264,11 +264,11 @@ class SchedulingGroups:
             drop(self._groups_of, maker, group)
 
     def _is_taken(self, label: str) -> bool:
-        """Return True if a node label is one of those that groups may keep to."""
+        """Return True if groups may use a node label for topology."""
         return label in islice(self._labels, NODE_LABELS_MAX)
 
     def _wait(self, namespace: str, named: GroupReference, policy: GroupPolicy | None) -> tuple[str, str]:
-        """Return why a pod waits for its group, and the code of that."""
+        """Return why a pod waits for its group, and the code of this reason."""
         if policy is None:
             refused = self._refused.get((namespace, named.kind, named.name))
             if refused:
@@ -287,7 +287,7 @@ class SchedulingGroups:
 
 
 def _named_alone(named: GroupReference, deleted: GroupPolicy | None = None) -> GroupPolicy:
-    """Return the group that pods on nodes name, without its rules. It has no uid if only they know of it."""
+    """Return the group that pods on nodes name, without its policy; without a uid if only pods know it."""
     if deleted is None:
         return GroupPolicy(GROUP, named.kind, named.name, uid="", created=None)
     return GroupPolicy(deleted.api_version, named.kind, named.name, deleted.uid, created=None)
@@ -335,7 +335,7 @@ def _member_of(info: PodInfo, policy: GroupPolicy, named: GroupReference, maker:
 
 
 def _left(member: PodInfo, by_owners: PodInfo) -> PodInfo:
-    """Return the reading of a member of a deleted group: its owner alone says how many pods it needs."""
+    """Return the facts of a member of a deleted group: only its owner decides how many pods it needs."""
     derived, native = by_owners.derived, member.derived.native
     assert native is not None
     least, minima, total = derived.min_pods, derived.minima, derived.total

@@ -1,7 +1,7 @@
 """The owner of a pod's workload as the pod itself states it, from its binding on.
 
-Owners of several levels are deleted one by one, the topmost first, and their pods may outlive all of them.
-The pods name the lowest alone, and their Workload object may have gone with the topmost.
+Owners on several levels are deleted one by one, the topmost first, and their pods may outlive them all. The
+pods' references name only the lowest owner, and the Workload object may be deleted with the topmost.
 """
 
 import msgspec
@@ -25,7 +25,7 @@ class StatedOwner(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def reference(self) -> OwnerReference:
-        """The reference that the object below the owner has."""
+        """Owner reference that the object below the owner has."""
         return OwnerReference(self.api_version, self.kind, self.name, self.uid, controller=True)
 
 
@@ -45,9 +45,10 @@ def read_stated(text: str) -> StatedOwner | None:
 
 
 def statement(owner: GangKey, role: str, controller: OwnerReference | None, *, pod: str) -> dict[str, str]:
-    """Return the annotation that states the owner of a pod, unless the reference to its controller does.
+    """Return the annotation that states the owner of a pod, if its controller isn't the owner.
 
-    That one also tells a gang that is the pod by itself: a text for each pod would be one to read for each.
+    Without the annotation a gang that is only this pod is recognised, too. A text of its own for each pod
+    would have to be parsed for each.
     """
     if controller is None or (controller.uid == owner.uid and owner.gang in ("", pod)):
         return {}

@@ -1,1 +1,1 @@
-"""Pods that Weir schedules: read with the objects around them, tracked, started and stopped."""
+"""Pods that Weir schedules: read with related objects, tracked, started and stopped."""

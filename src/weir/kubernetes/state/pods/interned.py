@@ -58,7 +58,7 @@ class InternedPods:
         return pod
 
     def forget_texts(self, most: int) -> bool:
-        """Forget texts that are more than this; return True if there are more specs, too."""
+        """Forget the texts if there are more than this number; return True if there are more specs, too."""
         if len(self._texts) > most:
             self._texts.clear()
         return len(self.specs) > most

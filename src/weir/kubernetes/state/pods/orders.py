@@ -16,9 +16,9 @@ from weir.state.events import Placement, PodKey, StopRefused
 DOUBT_S = 30.0
 """Time after which an unanswered binding counts as failed, if the pod doesn't show it."""
 MOVES_S = 30.0
-"""Time after which a starting or stopping pod isn't waited for any more."""
+"""Time after which a pod that starts or stops is no longer waited for."""
 SUSPENDED_S = 30.0
-"""Time in which an accepted suspension shows on the owner; later, it was undone or had no effect."""
+"""Time within which an accepted suspension shows on the owner; later, it was undone or had no effect."""
 BACK_FIRST_S, BACK_MAX_S = 0.2, 30.0
 
 
@@ -41,7 +41,7 @@ class PodOrders:
         self._claims = claims
 
     def take_refusals(self) -> list[StopRefused]:
-        """Return the refused evictions that control hasn't got yet, and forget them."""
+        """Return the refused evictions that control hasn't received yet, and forget them."""
         refusals, self._refusals = self._refusals, []
         return refusals
 
@@ -122,9 +122,10 @@ class PodOrders:
         again: bool = False,
         is_settled: bool = False,
     ) -> None:
-        """Process a refused binding. The pod is tried again after a while; `again`: at once.
+        """Process a refused binding.
 
-        `is_settled`: no write for its claims is on its way any more.
+        It is tried again after a while, or at once with `again`. `is_settled`: no write for the pod's claims
+        is being sent any more.
         """
         if not tracked.assumed or tracked.written_start != start or tracked.gang is None:
             return
@@ -142,13 +143,13 @@ class PodOrders:
         self._registry.dirty[tracked.gang] = None
 
     def start_doubted(self, tracked: TrackedPod, start: int, now_s: float) -> None:
-        """Mark a pod with an unknown binding outcome: the pod shows it, or the binding is repeated."""
+        """Mark a pod whose binding has an unknown outcome: the pod shows it, or it is bound again."""
         if tracked.assumed and tracked.written_start == start:
             tracked.doubted_s = now_s + DOUBT_S
             self._pods.look_again(tracked.doubted_s, tracked.key)
 
     def stop_refused(self, tracked: TrackedPod, by: str | None, sentence: str, now_s: float) -> None:
-        """Process the refusal of an eviction that a plan made: the pod runs on, and control chooses again."""
+        """Process the refusal of an eviction by a plan: the pod keeps running, and control plans again."""
         gang = tracked.gang
         if not tracked.evicted or tracked.deleting or gang is None:
             return
@@ -167,13 +168,13 @@ class PodOrders:
             self._pods.look_again(gang.idle.order_until_s, gang.name)
 
     def suspension_refused(self, gang: Gang, sentence: str, now_s: float, *, for_good: bool) -> None:
-        """Record that the owner of a workload isn't suspended: its pods run on."""
+        """Record that the owner of a workload couldn't be suspended: its pods keep running."""
         gang.idle.refuse(as_clause(sentence).rstrip(".") if for_good else "")
         self._run_on(gang, sentence, now_s)
         self._registry.dirty[gang] = None
 
     def restart_accepted(self, gang: Gang, now_s: float, *, is_certain: bool) -> None:
-        """Record that the owner of a workload is suspended in place of evictions, or probably is."""
+        """Record that the owner of a workload was suspended instead of evictions, or probably was."""
         if gang.restart.is_under_way:
             gang.restart.until_s, gang.restart.is_certain = now_s + SUSPENDED_S, is_certain
             self._pods.look_again(gang.restart.until_s, gang.name)
@@ -181,9 +182,9 @@ class PodOrders:
                 self._budgets.accepted(tracked)
 
     def restart_refused(self, gang: Gang, sentence: str, now_s: float, *, for_good: bool) -> None:
-        """Record that the owner of a workload doesn't stop its pods: they run on.
+        """Record that the owner of a workload doesn't stop its pods: they keep running.
 
-        `for_good`: they are evicted from now on. Later ones aren't.
+        `for_good`: from now on these pods are evicted, but not later pods of the workload.
         """
         gang.restart.end()
         for tracked in gang.pods():
@@ -192,7 +193,7 @@ class PodOrders:
         self._registry.dirty[gang] = None
 
     def _restart_late(self, gang: Gang) -> None:
-        """Let pods run on that a suspension should have stopped. The next stop evicts them."""
+        """Let pods keep running that a suspension should have stopped. The next stop evicts them."""
         restart, now_s = gang.restart, self._pods.now_s
         if all(tracked.deleting or not tracked.evicted for tracked in gang.pods()):
             restart.until_s = None
@@ -206,7 +207,7 @@ class PodOrders:
             self.stop_refused(tracked, None, sentence, now_s)
 
     def stop_failed(self, tracked: TrackedPod, now_s: float) -> None:
-        """Record that a pod could not be stopped: it runs on, as if it had just been started."""
+        """Record that a pod could not be stopped: it keeps running, as if it had just been started."""
         if tracked.evicted and tracked.gang is not None:
             tracked.evicted = False
             self._budgets.withdrawn(tracked)

@@ -43,5 +43,5 @@ class PodRequests:
         return pod_request
 
     def forget(self) -> None:
-        """Forget all requests: they are read again."""
+        """Forget all requests, so that they are read again."""
         self._known.clear()

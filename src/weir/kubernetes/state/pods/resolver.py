@@ -1,7 +1,7 @@
 """Resolution of pods: their workload, request and constraints, from the pod, its owners and volumes.
 
-A reading is a pure function of what is known at the moment, so that it doesn't matter in which order objects
-were heard of. Whatever changes only says which pods are to be read again (`stale`).
+The result is a pure function of the objects known at the moment, so the order of their changes has no effect.
+A change of an object only marks the pods that have to be read again (`stale`).
 """
 
 from collections import Counter
@@ -38,7 +38,7 @@ from weir.model.resources import ATTACHED_PREFIX
 
 _OVER = ("Succeeded", "Failed")
 SPARE = 20_000
-"""Words and specs that may be kept though no pod has them any more."""
+"""Number of texts and specs that may be kept after their last pod is gone."""
 
 
 class PodResolver:
@@ -75,10 +75,10 @@ class PodResolver:
     # Pods
 
     def see(self, key: str, pod: KubePod, *, over: bool = False) -> bool:
-        """Process a pod of Weir's; one that is over bears no label sets any more.
+        """Process one of Weir's pods; an ended pod has no label sets any more.
 
-        Returns whether it reads as it did before, so that it needn't be read again: most of what happens to a
-        pod (it is bound, it runs) says nothing else about what it asks for.
+        Returns True if no fact about the pod changes, so that it needn't be read again. Most changes of a pod
+        (it is bound, it runs) don't affect its request.
         """
         before = self._pods.get(key)
         self._interned.shrink_metadata(pod.metadata)
@@ -109,7 +109,7 @@ class PodResolver:
         self.forget_other(key)
 
     def _leave(self, key: str) -> None:
-        """Forget a pod of Weir's, if it is known at all."""
+        """Forget one of Weir's pods, if it is known."""
         self.stale.discard(key)
         self.resource_claims.forget(key)
         self.groups.forget(key)
@@ -123,7 +123,7 @@ class PodResolver:
             self._owner_changed(pod.metadata.uid)
 
     def see_other(self, key: str, pod: KubePod) -> None:
-        """Note a pod of another scheduler, wherever it is: it may be a member of a workload, or own pods."""
+        """Record a pod of another scheduler: it may be a member of a workload, or own pods."""
         if self.others.see(key, pod):
             self._owner_changed(pod.metadata.uid)
 
@@ -140,7 +140,7 @@ class PodResolver:
         return self.others.members(gang.namespace, gang.uid, gang.gang)
 
     def take_touched(self, namespaces: Iterable[str]) -> set[str]:
-        """Return the uids of owners whose pods have changed since, in namespaces that have workloads."""
+        """Return the uids of owners whose pods have changed, in namespaces that have workloads."""
         touched = self.others.settle(namespaces) | self.owners.touched
         self.owners.touched.clear()
         touched.update(self.groups.uids(self.others.take_groups()))
@@ -163,7 +163,7 @@ class PodResolver:
         return self.of_others(key)
 
     def forget_marks(self, key: str) -> None:
-        """Forget the label sets of a pod that is gone or over."""
+        """Forget the label sets of a pod that was deleted or has ended."""
         uid = self._uid_of.pop(key, None)
         if uid is not None:
             self._key_of.pop(uid, None)
@@ -195,7 +195,7 @@ class PodResolver:
             (self.stale if key in self._pods else self.remarked).add(key)
 
     def _tidy(self) -> None:
-        """Drop shared values when most of their pods must be gone; they are found again."""
+        """Drop shared values once most of their pods must be gone; live ones are shared again."""
         most = SPARE + 8 * len(self._pods)
         if self._interned.forget_texts(most) or len(self._requests) > most:
             self._forget_requests()  # keyed by the identity of specs
@@ -204,7 +204,7 @@ class PodResolver:
     # Objects that pods refer to
 
     def see_owner(self, body: Body) -> None:
-        """Process an owner; `body` as `WorkloadKinds.narrow` leaves it."""
+        """Process an owner; `body` has the form that `WorkloadKinds.narrow` returns."""
         self._read_again(self.owners.see(body))
 
     def forget_owner(self, uid: str) -> None:
@@ -212,7 +212,7 @@ class PodResolver:
         self._read_again(self.owners.forget(uid))
 
     def _owner_changed(self, uid: str) -> None:
-        """Record that a pod changed, which may own others."""
+        """Record a change of a pod that may own other pods."""
         if self.owners.is_above(uid):
             self._read_again(self.owners.changed(uid))
 
@@ -237,18 +237,18 @@ class PodResolver:
         self._again(self.marks.namespace(name, None if namespace is None else namespace.metadata.labels))
 
     def see_claim(self, key: str, claim: PersistentVolumeClaim | None) -> None:
-        """Process a changed volume claim; None: it was deleted."""
+        """Process a changed or deleted (None) volume claim."""
         namespace, _, name = key.partition("/")
         keep(self._claims, (namespace, name), claim)
         self._look_at(self._users.get((namespace, name), ()))
 
     def see_volume(self, name: str, volume: PersistentVolume | None) -> None:
-        """Process a changed volume; None: it was deleted."""
+        """Process a changed or deleted (None) volume."""
         keep(self._volumes, name, volume)
         self._all_with_claims()
 
     def see_storage_class(self, name: str, storage_class: StorageClass | None) -> None:
-        """Process a changed storage class; None: it was deleted."""
+        """Process a changed or deleted (None) storage class."""
         keep(self._classes, name, storage_class)
         self._all_with_claims()
 
@@ -269,25 +269,25 @@ class PodResolver:
         return {f"{ATTACHED_PREFIX}{driver}": count for driver, count in limits.items()}
 
     def see_priority(self, name: str, priority_class: PriorityClass | None) -> None:
-        """Process a changed priority class; None: it was deleted."""
+        """Process a changed or deleted (None) priority class."""
         keep(self.priorities, name, None if priority_class is None else priority_class.value)
         self.owners.forget_readings()
 
     def set_devices(self, devices: DeviceResources) -> None:
-        """Take over the kinds of devices of the nodes."""
+        """Set the kinds of devices that the nodes have."""
         if devices != self.devices:
             self.devices = devices
             self._forget_requests()
             self.stale.update(self._pods)
 
     def see_resources(self, names: Iterable[str]) -> None:
-        """Read all pods again if one of them asked for a resource that only now a node states."""
+        """Read all pods again if one of them requests a resource that a node has since now."""
         if self._requests.names.state(names):
             self._forget_requests()
             self.stale.update(self._pods)
 
     def provided_changed(self) -> None:
-        """Record that device classes provide other extended resources than before."""
+        """Record that device classes now provide other extended resources."""
         for key, pod in self._pods.items():
             before = self.resource_claims.uses(key)
             self.resource_claims.use(key, pod, over=pod.status.phase in _OVER)
@@ -297,7 +297,7 @@ class PodResolver:
     def set_unreadable(
         self, kinds: Mapping[tuple[str, str], str], absent: frozenset[tuple[str, str]] = frozenset()
     ) -> bool:
-        """Set the kinds of owners that can't be read, and those without objects; return True for news."""
+        """Set the kinds of owners that can't be read, and those without objects; return True for changes."""
         is_news = (kinds, absent) != (self.owners.unreadable, self.owners.absent)
         self._read_again(self.owners.set_unreadable(kinds, absent))
         return is_news
@@ -327,13 +327,13 @@ class PodResolver:
     def read(self, key: str, *, bound: bool, assumed: bool = False, over: bool = False) -> PodInfo:
         """Return the workload, request and constraints of a pod.
 
-        `bound`: it needn't be ready for a node; `assumed`: it is being bound.
+        `bound`: the pod has a node, so it needn't be ready for one; `assumed`: it is being bound.
         """
         by_owners = self._by_owners(key, bound=bound, over=over)
         return self.groups.regrouped(key, by_owners, bound=bound, assumed=assumed)
 
     def _by_owners(self, key: str, *, bound: bool, over: bool) -> PodInfo:
-        """Return the reading of a pod by its owners alone."""
+        """Return the facts of a pod by its owners alone, without a pod group."""
         pod = self._pods[key]
         controller = pod.metadata.controller
         above = self.owners.above(key, pod.metadata.namespace, controller, stated_by(pod.metadata))

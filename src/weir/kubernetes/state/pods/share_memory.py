@@ -1,6 +1,6 @@
 """Memory of GPUs that shares use, as the agents of the nodes report it, and the pods that use too much.
 
-A report counts for the pods of its own node alone, so an agent that lies harms only them.
+A report affects only the pods of its own node, so an agent that lies harms only these.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +15,7 @@ from weir.kubernetes.translate.bound_pods import MEMORY_KEY
 from weir.kubernetes.translate.gpu_sharing import is_share
 
 SLACK = 512 << 20
-"""Bytes above its share that a pod may use of a device: the driver's own part of each process counts, too."""
+"""Bytes that a pod may use above its share of a device: the driver's own part of each process is included."""
 _GIB = 1 << 30
 
 
@@ -34,10 +34,12 @@ class NodeMemory(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShareExcess:
-    """A pod that uses more memory of a device than its share. `used`: the most since `since_s`.
+    """A pod that uses more memory of a device than its share.
 
-    `endangers`: another pod has a share of the device. `first_s` and `last_s`: when the reports came that
-    said so. A pod that nothing was heard of since may have freed the memory.
+    `used`: the highest use since `since_s`. `endangers`: another pod has a share of the device.
+
+    `first_s` and `last_s`: times of the first and last report of the excess. Without a newer report, the pod
+    may have freed the memory.
     """
 
     pod: str
@@ -85,7 +87,7 @@ class ShareMemory:
         """False while agents may exist that haven't reported yet to this process."""
 
     def see(self, node: str, memory: NodeMemory | None) -> bool:
-        """Process the memory of a node; None: it is unknown. Return True if something of it is new."""
+        """Set the memory of a node, or None if it is unknown. Return True if it has changed."""
         protected_before, before = self._protected(node), self._excesses.get(node, {})
         for by_node in (self._watched, self._limited, self._excesses):
             by_node.pop(node, None)
@@ -103,7 +105,7 @@ class ShareMemory:
         return now != before or self._protected(node) != protected_before
 
     def _protected(self, node: str) -> tuple[frozenset[int], frozenset[str]]:
-        """Return the devices of a node that are watched, and the pods that are limited."""
+        """Return the watched devices of a node, and its pods with a limit."""
         return self._watched.get(node, frozenset()), self._limited.get(node, frozenset())
 
     def shares_on(self, node: str) -> list[TrackedPod]:
@@ -136,7 +138,7 @@ class ShareMemory:
             yield _continued(before.get(tracked.key), excess_now)
 
     def limit(self, tracked: TrackedPod) -> int:
-        """Return the bytes that a pod may use of each of its devices; 0 if they aren't known."""
+        """Return the bytes that a pod may use of each of its devices; 0 if they are unknown."""
         text = self._resolver.annotations(tracked.key).get(MEMORY_KEY, "")
         return int(text) if text.isascii() and text.isdigit() else 0
 
@@ -147,7 +149,7 @@ class ShareMemory:
         )
 
     def is_limited(self, tracked: TrackedPod) -> bool:
-        """Return True if the driver limits a pod's share, as the agent of its node has read back."""
+        """Return True if the driver limits a pod's share, by the last reading of its node's agent."""
         return tracked.uid in self._limited.get(tracked.node, frozenset())
 
     def of(self, pods: Iterable[TrackedPod]) -> list[ShareExcess]:
@@ -165,7 +167,7 @@ class ShareMemory:
         return [excess for on_node in self._excesses.values() for excess in on_node.values()]
 
     def take_fresh(self) -> list[ShareExcess]:
-        """Return the excesses of which people haven't heard."""
+        """Return the excesses that haven't been reported to people."""
         fresh, self._fresh = list(self._fresh.values()), {}
         return fresh
 
@@ -176,7 +178,7 @@ def _is_bound_share(tracked: TrackedPod) -> bool:
 
 
 def _continued(before: ShareExcess | None, now: ShareExcess) -> ShareExcess:
-    """Return an excess with its begin and its highest use: fewer changes are fewer writes."""
+    """Return an excess with its first time and its highest use, since fewer changes need fewer writes."""
     if before is None or (before.uid, before.device) != (now.uid, now.device):
         return now
     used = max(before.used, now.used)

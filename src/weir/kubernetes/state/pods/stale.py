@@ -88,7 +88,7 @@ class StalePods:
         self._registry.dirty[gang] = None
 
     def _set_aside(self, tracked: TrackedPod, error: Exception) -> None:
-        """Set a pod aside that can't be read: it isn't placed, and its devices count as foreign usage."""
+        """Exclude an unreadable pod: it isn't placed, and its devices count as foreign usage."""
         tracked.unreadable = self._unreadable.note("pods", tracked.key, tracked.uid, error)
         self._pods.leave(tracked, PodExit.LOST)
         self._pods.leave_ended(tracked)
@@ -132,7 +132,7 @@ class StalePods:
 
 
 def _has_what_was_written(tracked: TrackedPod) -> bool:
-    """Return True if a pod has the devices that were written with its binding."""
+    """Return True if a pod holds the devices that its binding's annotation names."""
     return tracked.claimed is not None and tracked.claimed.devices == tracked.devices
 
 

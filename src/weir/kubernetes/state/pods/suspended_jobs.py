@@ -1,6 +1,6 @@
 """Workloads of suspended Jobs without pods, made from the templates.
 
-Without a pod, nothing else tells Weir of such a Job, and no list would have it.
+Weir usually learns of workloads from their pods. Without this module, such a Job would be in no list.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ from weir.kubernetes.translate.job_templates import TEMPLATE
 SETTLED_S = 2.0
 """Time after which a suspended Job counts as held back: queues of batches resume theirs after a moment."""
 SLOTS_MAX = 1000
-"""Limit of the pods that control hears of before they exist."""
+"""Limit of the pods that are reported to control before they exist."""
 AT_ONCE = 200
 """Jobs whose templates are read in one step of control; the next step follows at once."""
 _DEFAULT_SCHEDULER = "default-scheduler"
@@ -55,11 +55,11 @@ class SuspendedJobs:
 
     @property
     def due_s(self) -> float | None:
-        """Time of the next look at a new one; None if there is none."""
+        """Time of the next check for new Jobs; None if no check is due."""
         return min(self._due_s.values(), default=None)
 
     def see(self, changes: Iterable[Change[Any]], now_s: float) -> None:
-        """Process changed owners of pods, and take the templates out of them."""
+        """Process changed owners of pods, and keep the templates of those that are suspended Jobs."""
         for change in changes:
             if isinstance(change, ObjectRemoved):
                 self._forget(change.uid)
@@ -114,7 +114,7 @@ class SuspendedJobs:
         return self._quota_objects.project_of(namespace, stated)[0] is not None
 
     def _read(self, uid: str, pod: KubePod) -> PodInfo | None:
-        """Return the reading of a template; None if its pods won't be Weir's, or the workload has some."""
+        """Return the facts of a template; None if its pods won't be Weir's, or pods exist already."""
         above = self._resolver.owners.controller(uid)
         if above is not None and above.kind != _LEAVES_JOBS_ALONE:
             return None
@@ -136,7 +136,7 @@ class SuspendedJobs:
         return info if is_named or first.devices or speaks else None
 
     def _made(self, info: PodInfo, pod: KubePod) -> Gang:
-        """Return the workload of a Job; a pod as its template describes it."""
+        """Return the workload of a Job, with a pod as its template describes it."""
         first, other = self.claims.requests(pod, info.request)
         gang = self._registry.of(info)
         gang.head = replace(info, pod_request=replace(info.pod_request, request=other))

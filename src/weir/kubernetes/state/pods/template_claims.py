@@ -22,14 +22,15 @@ class TemplateClaims:
         self._counted = 0, 0
 
     def see(self, key: str, template: ResourceClaimTemplate | None) -> None:
-        """Process a changed template of claims; None: it was deleted."""
+        """Process a changed or deleted (None) template of claims."""
         keep(self._templates, key, None if template is None else template.spec.spec)
         self._changes += 1
 
     def see_claim(self, key: str, claim: ResourceClaim | None) -> None:
-        """Process a changed claim, for pods that exist, too; None: it was deleted.
+        """Process a changed or deleted (None) claim, also for existing pods.
 
-        Templates name the claims that people make. Those of a pod have it as their controller.
+        Only claims that people create are kept, which pod templates can name. Claims made for one pod have
+        that pod as their controller.
         """
         namespace, _, name = key.partition("/")
         before = self._claims.inventory.claims.get((namespace, name))
@@ -40,7 +41,7 @@ class TemplateClaims:
         self._claims.see_claim(key, claim)
 
     def take_changed(self) -> bool:
-        """Return True if pods may count as other GPUs than at the last call."""
+        """Return True if pods may count as a different number of GPUs since the last call."""
         before, self._counted = self._counted, (self._changes, self._claims.inventory.class_changes)
         return before != self._counted
 
@@ -68,7 +69,7 @@ class TemplateClaims:
                 yield from self._parsed(claim)
 
     def _parsed(self, claim: ResourceClaim) -> Sequence[ClaimRequests]:
-        """Return a claim; none if it can't be allocated as it is written, which its pods will say."""
+        """Return a parsed claim; None if it can't be allocated as written, which its pods will report."""
         try:
             return (parse_claim(claim, self._claims.inventory.classes),)
         except ClaimError:

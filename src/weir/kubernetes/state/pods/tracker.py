@@ -20,10 +20,10 @@ from weir.kubernetes.translate.bound_pods import is_ready, placed_s, scheduled_s
 from weir.kubernetes.translate.pod_resizes import count_resizes
 
 EMPTY_S = 60.0
-"""A workload without a pod is over after this time if its owner doesn't say whether more will come."""
+"""Time after which a workload without pods has ended, if its owner doesn't show whether more will come."""
 SHAPES_MAX = 50_000
 SKEW_S_MAX = 60.0
-"""A time of the API that is further from our own of the same moment isn't believed: a clock was set."""
+"""Largest difference between a time of the API and our own clock that is believed."""
 _OVER = ("Succeeded", "Failed")
 
 
@@ -58,7 +58,7 @@ class PodTracker:
         self.now_s = max(self.now_s, now_s)
 
     def see(self, key: str, pod: KubePod | None) -> None:
-        """Process a new or changed pod; None: it was deleted."""
+        """Process a new, changed or deleted (None) pod."""
         if pod is not None:
             count_resizes(pod)
         if pod is not None and not self._is_ours(pod):
@@ -153,14 +153,14 @@ class PodTracker:
         self._resolver.forget(tracked.key)
 
     def leave_ended(self, tracked: TrackedPod) -> None:
-        """Take a pod that is over out of the workload that counts it."""
+        """Remove an ended pod from the workload that counts it."""
         gang = None if tracked.info is None else self._registry.gangs.get(tracked.info.gang)
         if gang is not None and tracked.over:
             gang.succeeded.pop(tracked.key, None)
             self._registry.dirty[gang] = None
 
     def leave(self, tracked: TrackedPod, how: PodExit) -> None:
-        """Release a pod's resources and take it out of its workload."""
+        """Release a pod's resources and remove it from its workload."""
         gang = tracked.gang
         if gang is None:
             return
@@ -191,7 +191,7 @@ class PodTracker:
             self._resolver.drop(key)
 
     def node_devices_changed(self, node: str) -> None:
-        """Read pods again that hold fewer devices than they request: they may have more of them now."""
+        """Read pods again that hold fewer devices than they request: the node may have more now."""
         for key in self._node_states.ours_on(node):
             tracked = self.by_key[key]
             if not tracked.bound or tracked.gang is None or tracked.info is None:
@@ -200,7 +200,7 @@ class PodTracker:
                 self.infer_again(tracked, "Its node has other devices now.")
 
     def infer_again(self, tracked: TrackedPod, why: str) -> None:
-        """Find out which devices a running pod holds, as if it had just been seen; control hears of it."""
+        """Infer the devices of a running pod again, as if it were new; control gets the result."""
         assert tracked.gang is not None
         tracked.gang.exits(tracked, self.now_s, PodExit.LOST, why)
         tracked.settled, tracked.origin, tracked.start = False, None, 0
@@ -208,7 +208,7 @@ class PodTracker:
         self._registry.dirty[tracked.gang] = None
 
     def look_again(self, at_s: float, key: str) -> None:
-        """Look at a pod or a workload again at this time."""
+        """Check a pod or a workload again at this time."""
         heappush(self.due, (at_s, len(self.due), key))
 
     def is_stopping(self, key: str) -> bool:

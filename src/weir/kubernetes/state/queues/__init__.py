@@ -1,1 +1,1 @@
-"""Departments and projects in effect, and the non-preemptible work against their quotas."""
+"""Departments and projects in effect, and the quota check of non-preemptible work."""

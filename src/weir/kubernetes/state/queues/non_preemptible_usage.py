@@ -1,7 +1,7 @@
 """Quota check of non-preemptible work that Weir didn't place.
 
 A pod that names its node bypasses Weir. If it is non-preemptible and exceeds the quota of a queue above it,
-it counts as preemptible, whatever its annotation. It is reclaimed before all others. A workload that Weir
+it counts as preemptible in spite of its annotation. It is reclaimed before all others. A workload that Weir
 placed is checked again only if it was preemptible then and is non-preemptible now.
 """
 
@@ -56,7 +56,7 @@ class NonPreemptibleUsage:
     def judge_protected(
         self, gangs: Iterable[Gang], queues: Mapping[str, Queue], node_states: NodeStates
     ) -> None:
-        """Mark the workloads, non-preemptible by their disruption budgets, that exceed a quota.
+        """Mark workloads over a quota that are non-preemptible because of disruption budgets.
 
         A budget of a marked workload (`lapsed`) was created after the workload had borrowed. The oldest are
         charged first.
@@ -85,7 +85,7 @@ class NonPreemptibleUsage:
                 count_down(self._allocated, (queue, resource), amount)
 
     def _passes(self, path: tuple[str, ...], amounts: Amounts, queues: Mapping[str, Queue]) -> bool:
-        """Return True if so much more would exceed a quota on the path."""
+        """Return True if these amounts in addition would exceed a quota on the path."""
         return any(
             self._allocated[name, resource] + amount > queues[name].quota[resource]
             for name in path
@@ -95,7 +95,7 @@ class NonPreemptibleUsage:
 
 
 def _is_granted(gang: Gang) -> bool:
-    """Return True if Weir has let all of it run as non-preemptible."""
+    """Return True if Weir started all of the workload as non-preemptible."""
     return gang.granted and not _is_self_bound(gang)
 
 

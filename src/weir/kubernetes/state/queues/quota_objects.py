@@ -1,8 +1,8 @@
 """Departments, projects and topologies in effect, and the project of each pod.
 
-An object that can't be used any more counts as it did when it last could. A project that is deleted while
-workloads of it run stays as it was, without taking anything new, and goes with the last of them. A scheduler
-that begins only then finds its name on them, and no quota.
+An object that becomes invalid keeps its last valid state. A project that is deleted while its workloads run
+keeps its quota and accepts no new work, until the last of them ends. A scheduler that starts in between finds
+only the project's name on them, and no quota.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ from weir.state.events import QueuesSet, TopologiesSet
 Key = tuple[str, str]
 _LOG = get_logger(__name__)
 NAMED_MAX = 4
-"""Projects that a refusal names."""
+"""Limit of projects that a refusal names."""
 _WEAK = "project"
 """Generic label that names a project only if such a project exists."""
 
@@ -55,7 +55,7 @@ class QuotaObjects:
         self._told_topologies: tuple[Topology, ...] | None = None
 
     def see(self, kind: str, name: str, quota_object: QuotaObject | None, created_s: float = 0.0) -> None:
-        """Process a new or changed object; None: it was deleted."""
+        """Process a new, changed or deleted (None) object."""
         self.version += 1
         before = self._objects[kind].get(name), self.is_leaving(kind, name)
         if quota_object is None:
@@ -72,7 +72,7 @@ class QuotaObjects:
             self.changes += 1
 
     def see_namespace(self, name: str, labels: dict[str, str] | None) -> None:
-        """Process a new or changed namespace; None: it was deleted."""
+        """Process a new, changed or deleted (None) namespace."""
         if not self._without.labels or self._labels.get(name) == labels:
             return
         if labels is None:
@@ -82,16 +82,16 @@ class QuotaObjects:
         self.changed = True
 
     def use_node_labels(self, topologies: tuple[Topology, ...]) -> None:
-        """Set the topologies that pod groups ask for by a node label, beside those of objects."""
+        """Set the topologies of node labels that pod groups name, besides Topology objects."""
         self._label_topologies = topologies
 
     def is_leaving(self, kind: str, name: str) -> bool:
-        """Return True if an object is being deleted, and stays until nothing uses it."""
+        """Return True if an object is being deleted, and exists until its last use ends."""
         metadata = self.metadata.get((kind, name))
         return metadata is not None and metadata.deletion_timestamp is not None
 
     def max_priority(self, project: str | None) -> int | None:
-        """Return the highest priority that counts in a project; None if any does."""
+        """Return the maximum priority in a project; None without a maximum."""
         queue = None if project is None else self._known.get(project)
         return None if queue is None else queue.max_priority
 
@@ -101,7 +101,7 @@ class QuotaObjects:
         return None if queue is None else queue.quota.get(GPU)
 
     def closing(self, project: str) -> str:
-        """Return why a project takes no new work; empty if it does."""
+        """Return why a project accepts no new work; empty if it does."""
         if not self.is_leaving("Project", project):
             return ""
         return (
@@ -110,7 +110,7 @@ class QuotaObjects:
         )
 
     def settle(self) -> None:
-        """Build the tree again."""
+        """Build the tree again after changes."""
         self.changed = False
         departments, projects = self._objects["Department"], self._objects["Project"]
         try:
@@ -163,7 +163,7 @@ class QuotaObjects:
                 )
 
     def _tree(self) -> QueueTree:
-        """Return the tree of all objects, without those that can't be part of it."""
+        """Return the tree of all objects, without those that don't fit into it."""
         departments, projects = self._objects["Department"], self._objects["Project"]
         try:
             return tree_of(departments.values(), projects.values())
@@ -194,7 +194,7 @@ class QuotaObjects:
 
     @property
     def projects(self) -> frozenset[str]:
-        """The projects that take workloads."""
+        """The projects that accept workloads."""
         return frozenset(queue.name for queue in self.tree.queues if queue.is_project)
 
     def facts(self, used: Iterable[str]) -> list[QueuesSet | TopologiesSet]:
@@ -238,7 +238,7 @@ class QuotaObjects:
         return next((f"{sentence}." for sentence in not_there(annotations.topology, by_name)), "")
 
     def project_of(self, namespace: str, annotations: Annotations) -> tuple[str | None, str]:
-        """Return the project of a pod of a namespace; or None, and a sentence with the remedy."""
+        """Return the project of a pod by its namespace; or None, and a sentence with the remedy."""
         projects = self.projects
         open_to, missing = self._open_to(namespace)
         pod_request = annotations.project
@@ -261,7 +261,7 @@ class QuotaObjects:
         return None, missing or f"Namespace {namespace} belongs to no project: {add}."
 
     def _open_to(self, namespace: str) -> tuple[tuple[str, ...], str]:
-        """Return the projects that a namespace may use, and the mistake if there is no default one."""
+        """Return the projects that a namespace may use, and the error if none is the default."""
         listed = self.tree.projects_of.get(namespace, ())
         default = self._without.project_for(namespace, self._labels.get(namespace, {}))
         if listed or default is None:
@@ -272,13 +272,16 @@ class QuotaObjects:
 
 
 def _first(names: Sequence[str]) -> str:
-    """Return the first names as a list in words: of bounded length, and seldom another when one is added."""
+    """Return the first names as a list in words.
+
+    Its length is bounded, and it seldom changes when a name is added.
+    """
     named = ", ".join(names[:NAMED_MAX])
     return named if len(names) <= NAMED_MAX else f"{named} and others"
 
 
 def _fault_of(kind: str, queue_object: QueueObject) -> Exception | None:
-    """Return the fault that one queue object causes by itself; None if it causes none."""
+    """Return the error inside one queue object, apart from others; None without one."""
     try:
         tree_of(*(([queue_object], []) if kind == "Department" else ([], [queue_object])))
     except Exception as error:  # noqa: BLE001 - the status of this object shows it

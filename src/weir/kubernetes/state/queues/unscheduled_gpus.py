@@ -1,7 +1,8 @@
 """GPUs in the namespaces of projects that another scheduler has given to pods.
 
-Such pods take GPUs of the cluster, and no quota counts them. Mostly they were made without a scheduler's name
-while the webhook was away. The scheduler of a pod can't be changed, so the project says which pods they are.
+Such pods use GPUs of the cluster, and no quota counts them. Mostly they were created without a scheduler's
+name while the webhook was unavailable. The scheduler of a pod can't be changed, so the project's status names
+these pods.
 """
 
 from collections import defaultdict
@@ -9,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 NEVER_QUOTA = ("DaemonSet", "Node")
-"""Owners whose pods have their node from the beginning: no scheduler counts them in a quota."""
+"""Kinds of owners whose pods name their node from the beginning: no scheduler charges them to a quota."""
 PODS_NAMED_MAX = 3
 
 

@@ -1,7 +1,8 @@
 """Workloads that have no pods when Weir starts, as their objects remember them.
 
-The Job controller pauses after evictions and failures. A Weir that starts meanwhile sees no pod of it.
-Its owner lives and its object says what it is, so that it keeps its project, its status and its reason.
+The Job controller pauses after evictions and failures. If Weir starts in such a pause, it sees no pod of the
+workload. But the owner exists, and the Workload object describes it, so the workload keeps its project, its
+status and its reason.
 """
 
 from weir.kubernetes.api.object_numbers import seconds_of

@@ -1,10 +1,9 @@
-"""The one place where the allocation of a bound pod becomes trusted.
+"""Check the allocation of a bound pod; no other module trusts annotations or records about it.
 
-A user may write any annotation on a pod, but only Weir writes the status of a Workload. So the status
-decides. Where it doesn't know the pod yet, the place of other parts of the device that its resource claim
-names counts. Then the annotation that came with the binding counts. Where none of these can be used, the
-lowest free devices are inferred. Each of them is compared with the pod's request, the devices of its node and
-the allocations of all other pods. Nothing else in Weir sees it before.
+A user may write any annotation on a pod, but only Weir writes the status of a Workload. So the status comes
+first. Without it, a pod whose resource claim names a device is placed beside other parts of that device. Then
+comes the annotation of the binding, and at last the lowest free devices. Each of them has to agree with the
+pod's request, the devices of its node and the allocations of all other pods.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from weir.kubernetes.translate.requests import DEVICE_MEMORY_MAX, DEVICES_MAX
 from weir.model.workloads import WHOLE_MILLI
 
 START_MAX = 1 << 31
-"""Largest start number that is read from an annotation; the next ones are still far from overflow."""
+"""Largest start number that is read from an annotation, far from an overflow."""
 COUNT_MAX = 1 << 53
 """Largest count that is read from a status: every JSON parser keeps it exactly."""
 SECONDS_MAX = 1e11
@@ -129,7 +128,7 @@ class AllocationRecords:
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A bound pod without a settled allocation."""
+    """A bound pod whose allocation isn't settled."""
 
     tracked: TrackedPod
     starts: set[int]  # start numbers of the other pods of its workload
@@ -202,7 +201,7 @@ def _from_annotation(open_pod: _Open) -> PodAllocation | None:
 
 
 def _from_others(open_pod: _Open, beside: Beside) -> PodAllocation | None:
-    """Return an allocation beside the other parts of its device, so that it doesn't use a second one.
+    """Return an allocation on the device of which other pods hold parts; None if there are no others.
 
     The answer is None if there is none.
     """
@@ -226,7 +225,7 @@ def _takes(
     origin: AllocationOrigin | None,
     node_states: NodeStates,
 ) -> bool:
-    """Settle a pod with this allocation if all of it is valid."""
+    """Settle a pod with this allocation if it is entirely valid; return True if it is."""
     tracked = open_pod.tracked
     assert tracked.info is not None
     if allocation is None or allocation.node != tracked.node:
@@ -247,7 +246,10 @@ def _takes(
 
 
 def _infer(tracked: TrackedPod, node_states: NodeStates) -> None:
-    """Settle a pod on the lowest free devices; on a node that is too full some are shared until it isn't."""
+    """Settle a pod on the lowest free devices.
+
+    On an over-committed node it shares some devices with other pods until enough are free.
+    """
     assert tracked.info is not None
     request = tracked.info.request
     devices = node_states.free_devices(tracked.node, request)

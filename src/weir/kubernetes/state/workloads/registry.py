@@ -1,7 +1,7 @@
 """Registry of workloads: the owner of each name, the project of each workload, and the record of its object.
 
-Two owners of one name follow one another, and the pods of the first may outlive it. Names go to one of them
-at a time; what the other's pods still hold counts as what others hold.
+Two owners may have one name after each other, and pods of the first may outlive it. Only one of them has the
+name at a time; devices of the other's pods count as foreign usage.
 """
 
 from collections import Counter
@@ -65,7 +65,7 @@ class WorkloadRegistry:
         self._fixed = NonPreemptibleUsage()
 
     def see(self, name: str, workload_object: WorkloadObject | None) -> None:
-        """Process a new or changed `Workload` object; None: it was deleted."""
+        """Process a new, changed or deleted (None) `Workload` object."""
         if workload_object is None:
             self.changes += 1
             self.objects.pop(name, None)
@@ -122,7 +122,7 @@ class WorkloadRegistry:
             yield from self._by_owner.get(uid, ())
 
     def recollect(self, gang: Gang) -> None:
-        """Take over the record of its object."""
+        """Restore the facts that its object recorded."""
         workload_object = self.object_of(gang)
         if workload_object is None:
             return
@@ -175,10 +175,11 @@ class WorkloadRegistry:
         self.uses_version += 1
 
     def _choose_project(self, gang: Gang) -> str | None:
-        """Choose, and return the project that it names, or that its namespace has; None if it has no project.
+        """Choose the project; return the one that the workload names or its namespace has, if any.
 
-        Running work keeps its project. Elastic work may never end, so a pod that it doesn't need to go on
-        takes all of it along: a workload counts for one project, and new pods need the quota of the new one.
+        Running work keeps its project. Elastic work may never end. So when an elastic pod is added, the whole
+        workload moves to the new project: a workload belongs to one project, and new pods need the quota of
+        the new one.
         """
         head = gang.head
         if head is None:
@@ -209,11 +210,10 @@ class WorkloadRegistry:
         return wanted
 
     def _started_for(self, gang: Gang, project: str | None) -> str | None:
-        """Return the project that its running pods count for, as its object records it, or else this one.
+        """Return the project that its running pods are charged to, or else this one; None without one.
 
-        The answer is None without any.
-
-        Its namespace may be another project's since. A project that no place is recorded with may be older.
+        The object of the workload records it, since the namespace may belong to another project now. A
+        project recorded without allocations may be outdated.
         """
         workload_object = self.object_of(gang)
         if workload_object is None:
@@ -224,7 +224,7 @@ class WorkloadRegistry:
         return self._quota_objects.project_left(workload_object.spec.project) or project
 
     def give_name(self, gang: Gang) -> None:
-        """Give a shared name to the workload with an existing owner, else the newest; the others end."""
+        """Give a name that two owners have to the one that exists, else to the newest; the other ends."""
         alike = self._namesakes.get(gang.name, ())
         if self.named.get(gang.name) is gang and len(alike) == 1:
             return
@@ -247,15 +247,16 @@ class WorkloadRegistry:
         self._fixed.judge(gangs, queues, self._node_states)
 
     def judge_protected(self, gangs: Sequence[Gang]) -> None:
-        """Find the workloads that hold usage over quota which their budgets would keep for good."""
+        """Find the workloads over quota that their disruption budgets would protect for good."""
         if gangs:
             queues = {queue.name: queue for queue in self._quota_objects.tree.queues}
             self._fixed.judge_protected(gangs, queues, self._node_states)
 
     def as_bound(self, tracked: TrackedPod, info: PodInfo) -> PodInfo:
-        """Return a pod's reading with the devices it was bound with: annotations may say otherwise since.
+        """Return the facts of a pod with the devices of its binding, since annotations may have changed.
 
-        An inferred pod has those that are read now. While its claims are unknown, a record is better.
+        If the devices were inferred, those in the pod's facts are used, or those of a record while its claims
+        are unknown.
         """
         is_inferred = tracked.guessed or tracked.origin is AllocationOrigin.POD
         if not tracked.bound or (is_inferred and not info.is_guess):
@@ -279,13 +280,13 @@ class WorkloadRegistry:
         return with_devices(info, len(allocation.devices), allocation.share, allocation.memory)
 
     def unsettle(self, gang: Gang) -> None:
-        """Read all records again, because another Weir may have decided since."""
+        """Read all records again, because another leader may have decided in the meantime."""
         for tracked in gang.pods():
             if tracked.bound:
                 tracked.settled = False
 
     def _charge(self, gang: Gang) -> None:
-        """Charge the pods' devices to the workload if control hears of it, else to the node as another's."""
+        """Charge the pods' devices to the workload if control knows it, else to the node as foreign usage."""
         is_known = _is_known(gang)
         for tracked in gang.pods():
             assert tracked.info is not None
@@ -321,7 +322,7 @@ class WorkloadRegistry:
             del self._namesakes[gang.name]
 
     def count_project(self, gang: Gang) -> None:
-        """Keep the count of reported workloads by project up to date."""
+        """Update the number of reported workloads by project."""
         project = None if gang.reported is None else gang.reported.project
         if project != gang.counted:
             if gang.counted is not None:
@@ -333,9 +334,9 @@ class WorkloadRegistry:
     def stored_nomination(
         self, gang: Gang, now_s: float, stopping: Callable[[str], bool]
     ) -> Nominated | None:
-        """Return the nomination in its object, if its pods still wait and the nodes are or become free.
+        """Return the nomination in its object, if its pods still wait and the nodes are free or being freed.
 
-        The nomination may have been written before the evictions it needs were ordered.
+        The nomination may have been written without the evictions that it needs.
         """
         workload_object = self.object_of(gang)
         nomination = None if workload_object is None else workload_object.status.nomination
@@ -363,16 +364,16 @@ class WorkloadRegistry:
         )
 
     def forget_nomination(self, gang: Gang) -> None:
-        """Clear the nomination of its stored object at once: each of its starts reads it."""
+        """Clear the stored nomination at once, since each start of control reads it."""
         workload_object = self.objects.get(gang.name)
         if workload_object is not None:
             workload_object.status.nomination = None
 
 
 def _without_new_resources(info: PodInfo, was: Request) -> PodInfo:
-    """Return a reading of a bound pod without the resources that nodes state only since it was bound.
+    """Return the facts of a bound pod without resources that nodes state only since its binding.
 
-    Its claims need what they needed then, also while their class is gone.
+    The request of its claims stays the same, even while their class is deleted.
     """
     request, had = info.request, dict(was.further)
     needs = dict(claim_needs(was))
@@ -389,7 +390,7 @@ def _without_new_resources(info: PodInfo, was: Request) -> PodInfo:
 
 
 def _is_known(gang: Gang) -> bool:
-    """Return True if control hears of a workload, or will."""
+    """Return True if control knows a workload, or will."""
     return gang.project is not None and not gang.newer
 
 

@@ -1,7 +1,7 @@
 """Conditions for the first start of a workload: a time, and the outcome of others of its namespace.
 
 Names are looked up when they matter, because objects of a cluster may be created in any order. A condition
-that was met once stays met, also if the other workload is deleted before this one starts.
+that was met stays met, even if the other workload is deleted before this one starts.
 """
 
 from collections.abc import Callable, Iterable
@@ -32,7 +32,7 @@ class StartConditionGates:
         return [gang for name in names for gang in self._dependents.get(name, ())]
 
     def forget(self, gang: Gang) -> None:
-        """Forget a workload that is gone."""
+        """Forget a deleted workload."""
         self._await(gang, [])
 
     def facts(self, gang: Gang, now_s: float) -> list[GateChanged]:
@@ -77,7 +77,7 @@ class StartConditionGates:
         return closed_gates
 
     def _look(self, gang: Gang, dependency: Dependency, names: tuple[str, ...]) -> tuple[bool, str]:
-        """Return True if a dependency is met, or the sentence of one that isn't met by waiting alone."""
+        """Return True if a dependency is met, or the sentence about one that waiting alone won't meet."""
         for name in names:
             other, workload_object = self._registry.named.get(name), self._registry.objects.get(name)
             if other is gang:
