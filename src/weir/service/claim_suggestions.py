@@ -14,13 +14,13 @@ from weir.state.cluster import Cluster
 from weir.state.shapes import GPU_ROW
 
 CLASSES_TRIED_MAX = 6
-"""Priority classes that are tried."""
+"""Limit of priority classes that are tried."""
 PROJECTS_TRIED_MAX = 4
-"""Other projects that are tried, those with most quota left first."""
+"""Limit of other projects that are tried, those with most quota left first."""
 
 
 def as_preemptible(trials: WhatIf) -> Iterator[Suggestion]:
-    """Suggest that it may be preempted."""
+    """Suggest to make the workload preemptible."""
     spec = trials.job.spec
     if spec.preemptible:
         return
@@ -31,7 +31,7 @@ def as_preemptible(trials: WhatIf) -> Iterator[Suggestion]:
 
 
 def with_priority(trials: WhatIf, highest: int) -> Iterator[Suggestion]:
-    """Suggest a priority above everyone else's of its project."""
+    """Suggest a priority above those of all other work in its project."""
     job = trials.job
     priority = trials.read(partial(_highest_priority, name=trials.name)) + 1
     if not job.spec.priority < priority <= highest:
@@ -114,7 +114,7 @@ def with_quota(trials: WhatIf) -> Iterator[Suggestion]:
 
 
 def _quota_needed(cluster: Cluster, name: str) -> tuple[Queue, int, int]:
-    """Return a workload's project, the GPUs that it asks for next, and the quota that would cover them."""
+    """Return a workload's project, the GPUs that it requests next, and the quota that covers them."""
     ledger, job = cluster.ledger, cluster.jobs[name]
     request = 0 if job.waiting is None else dict(job.waiting.step.request).get(GPU_ROW, 0)
     needed = -(-(ledger.allocated[job.project][GPU_ROW] + request) // WHOLE_MILLI) * WHOLE_MILLI

@@ -71,7 +71,7 @@ def snapshot(read: ClusterSnapshot, now_s: float) -> str:
 
 
 def cluster_alone(read: ClusterSnapshot, now_s: float) -> str:
-    """Return the cluster without workloads, as a scenario for replays: nothing drained, nothing in use."""
+    """Return the cluster without workloads, as a scenario for replays: no node drained, no device in use."""
     nodes = tuple(
         replace(
             node,
@@ -124,7 +124,7 @@ def _relative(scenario: Scenario, now_s: float) -> Scenario:
 
 
 def _groups(job: Job) -> list[list[Pod]]:
-    """Return the groups that the scenario has: a suspended workload is left only those that run."""
+    """Return the groups for the scenario: of a suspended workload only those that run."""
     if not job.held:
         return job.pods
     return [pods for pods in job.pods if any(pod.phase is Phase.RUNNING for pod in pods)]

@@ -15,7 +15,7 @@ from weir.state.capacity_columns import Bools
 from weir.state.jobs import Job
 
 CONSIDERED_MAX = 20
-"""Victims that are named, and protected workloads that are."""
+"""Limit of named victims, and of named protected workloads."""
 
 
 class ConsideredVictims:
@@ -39,7 +39,7 @@ class ConsideredVictims:
         self.eligible, self.protected = len(self._eligible), len(self._protected)
 
     def rows(self) -> list[VictimRow]:
-        """Return eligible victims in the order in which they are taken, then the largest protected ones."""
+        """Return eligible victims in the order of their eviction, then the largest protected workloads."""
         first = nsmallest(CONSIDERED_MAX, self._eligible, key=lambda entry: entry[:3])
         rest = nsmallest(CONSIDERED_MAX, self._protected, key=lambda job: (-job.devices_held()[0], job.name))
         rows = []
@@ -49,7 +49,7 @@ class ConsideredVictims:
         return [*rows, *(self._row(job, protected=self._protection(job)) for job in rest)]
 
     def _entry(self, job: Job) -> tuple[Tier, float, str, Job, bool] | None:
-        """Return an eligible victim by the first set that has it; None if it is protected."""
+        """Return an eligible victim, from the first kind of preemption that allows it; else None."""
         for candidates in self._sets:
             parts = candidates.victims_of(job, self._context.running(job)) if job in candidates.jobs else []
             if parts:
@@ -91,7 +91,7 @@ def _running_on(context: PreemptionContext, requester: Job, useful: Bools) -> It
 
 
 def _ways(context: PreemptionContext, rules: PreemptionRules) -> list[PreemptionWay]:
-    """Return the kinds of preemption open to a requester, with the protections each may override."""
+    """Return the kinds of preemption that a requester may use, and the protections that each overrides."""
     ways: list[PreemptionWay] = []
     if not rules.job.can_preempt:
         return ways

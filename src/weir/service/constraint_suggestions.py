@@ -13,7 +13,7 @@ from weir.service.what_if import WhatIf, with_request
 from weir.state.cluster import Cluster
 
 MODELS_TRIED_MAX = 4
-"""Other GPU models that are tried, those of most nodes first."""
+"""Limit of other GPU models that are tried, those of most nodes first."""
 
 
 def without_required_level(trials: WhatIf) -> Iterator[Suggestion]:
@@ -64,7 +64,7 @@ def without_constraint(trials: WhatIf) -> Iterator[Suggestion]:
 
 
 def _variants(request: Request) -> Iterator[tuple[str, str, Request]]:
-    """Yield the request without one constraint: the field, the beginning of a sentence, the variant."""
+    """Yield the request without one constraint: the field, the beginning of the sentence, the variant."""
     if request.nodes is not None:
         named = names_phrase(list(request.nodes), "and")
         yield "nodes", f"On any node instead of {named}", replace(request, nodes=None)

@@ -26,10 +26,10 @@ _LOG = get_logger(__name__)
 PAUSE_FIRST_S = 0.2
 PAUSE_MAX_S = 10.0
 LONG_S = 0.003
-"""A turn that takes longer is followed by a rest as long, up to REST_S_MAX."""
+"""Duration from which on a turn is followed by an equally long rest, up to REST_S_MAX."""
 REST_S_MAX = 0.05
 STUCK_AFTER_S = 30.0
-"""A thread without progress for this long counts as stuck."""
+"""Time without progress after which a thread counts as stuck."""
 LOOK_S_MAX = 1.0
 ASKS_MAX = 1024
 
@@ -50,15 +50,15 @@ class ControlHooks(Protocol):
         ...
 
     def before_step(self, now_s: float) -> None:
-        """Prepare a step; raise BeginAgain if a new control is to take over instead."""
+        """Prepare a step; raise BeginAgain if a new control has to replace the present one."""
         ...
 
     def after_step(self, control: Control, now_s: float) -> None:
-        """Follow a step that was carried out completely."""
+        """Do the work that follows a completed step."""
         ...
 
     def on_idle(self, control: Control, now_s: float) -> float | None:
-        """Do work that can wait, and return when to be called again."""
+        """Do work that can wait, and return the time of the next call."""
         ...
 
 
@@ -68,8 +68,8 @@ class ControlThread:
     def __init__(self, hooks: ControlHooks, clock: Callable[[], float], *, between_s: float = 0.0) -> None:
         """Create the thread. `between_s` is the minimum time between steps; facts are batched meanwhile.
 
-        After a pause of this time a second step may follow the first one at once: the Job of a session is
-        such a first fact, and its pod the second.
+        After a pause of this time a second step may follow the first one at once. So a session needn't wait:
+        the first fact is its Job, the second one its pod.
         """
         self._hooks = hooks
         self._clock = clock
@@ -90,12 +90,12 @@ class ControlThread:
         self._thread = threading.Thread(target=self._run, name="weir-control", daemon=True)
 
     def start(self) -> None:
-        """Begin with the existing facts."""
+        """Start the thread with the existing facts."""
         self._woken.set()
         self._thread.start()
 
     def wait_begun(self, most_s: float) -> None:
-        """Wait until the state is rebuilt for the first time, or that has failed. Any other thread."""
+        """Wait until the state is built for the first time, or building it failed. Any other thread."""
         self._begun.wait(most_s)
 
     def wake(self) -> None:
@@ -119,7 +119,7 @@ class ControlThread:
         return future
 
     def close(self) -> None:
-        """End the thread after the step it is in."""
+        """End the thread after its current step."""
         self._closing = True
         self._woken.set()
         if self._thread.is_alive():
@@ -143,7 +143,7 @@ class ControlThread:
 
     @property
     def trouble(self) -> str | None:
-        """Return why control doesn't decide now; None if it does."""
+        """Return why control makes no decisions now; None if it does."""
         busy_s, facts_s, now_s = self._busy_since_s, self._facts_since_s, time.monotonic()
         if not self._thread.is_alive():
             return "The control loop has ended."
@@ -179,7 +179,7 @@ class ControlThread:
                 return
 
     def _is_closing(self) -> bool:
-        """Read the flag again: another thread sets it."""
+        """Return True if the thread has to end. The flag is read here because another thread sets it."""
         return self._closing
 
     def _run_once(self) -> float | None:

@@ -18,7 +18,7 @@ from weir.state.reduce import reduce
 from weir.state.shapes import RequestShape
 
 RANKED_MAX = 5
-"""Nodes of a ranking: the chosen one, the runner-up, and a few more."""
+"""Limit of nodes in a ranking: the chosen one, the runner-up, and a few more."""
 
 
 def explain_decision(state: DecisionState, name: str) -> DecisionAnswer | None:
@@ -53,7 +53,7 @@ def explain_decision(state: DecisionState, name: str) -> DecisionAnswer | None:
 
 
 def _node_rankings(allocator: Allocator, candidate: Candidate) -> Iterator[NodeRankingRow]:
-    """Yield the ranking of the nodes for the next pod of each group that lacks some."""
+    """Yield the ranking of the nodes for the next pod of each group with missing pods."""
     affinity = allocator.feasibility.affinity(candidate.job)
     open_ = allocator.placement.open_to(candidate)
     for group, lack in enumerate(candidate.lacks):
@@ -71,7 +71,7 @@ def _node_rankings(allocator: Allocator, candidate: Candidate) -> Iterator[NodeR
 
 
 def _best_first(rank: Ints, chosen: int) -> list[int]:
-    """Return the best nodes; among equal ones the chosen node is the first."""
+    """Return the best nodes; the chosen node is the first among equals."""
     ordered: list[int] = np.argsort(rank, kind="stable")[: RANKED_MAX + 1].tolist()
     return [chosen, *(node for node in ordered if node != chosen)]
 

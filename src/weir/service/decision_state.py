@@ -1,4 +1,4 @@
-"""State that decisions are made from, for other threads: they ask, and the control thread reads."""
+"""State of decisions for other threads: they send questions, and the control thread answers."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from weir.state.cluster import Cluster
 from weir.state.person_admission import Person
 
 ANSWER_S_MAX = 30.0
-"""Time that the control thread may take for one answer."""
+"""Limit of the time that the control thread takes for one answer."""
 Found = TypeVar("Found")
 
 
@@ -36,7 +36,7 @@ class DecisionState:
 
 
 class StateReader(Protocol):
-    """Calls a function where the state belongs, and returns its result."""
+    """Calls a function on the thread that owns the state, and returns its result."""
 
     def __call__(self, read: Callable[[DecisionState], Found], /) -> Found:
         """Return the result of `read`.

@@ -17,13 +17,13 @@ from weir.state.cluster import Cluster
 from weir.state.jobs import Job
 
 ENDS_TRIED_MAX = 6
-"""Running workloads whose end is tried, of its own project and of others each."""
+"""Limit of running workloads whose end is tried: of its own project, and as many of others."""
 _ENDING_TYPES = frozenset({WorkloadType.TRAIN})
 """Types that end by themselves."""
 _ENDING_SOON_MAX = 256
-"""Number of expected ends of running workloads that are tried, in their order."""
+"""Limit of expected ends of running workloads that are tried, in their order."""
 _READ_AT_ONCE = 2000
-"""Number of running workloads that are read at once; decisions may come in between."""
+"""Number of running workloads that are read at once; decisions may happen between two reads."""
 Read = TypeVar("Read")
 
 
@@ -65,7 +65,7 @@ def after_expected_ends(trials: WhatIf) -> Iterator[Suggestion]:
 
 
 def _by(ends: list[_ExpectedEnd], now_s: float) -> str:
-    """Return the time until all these ends: an estimated range with its samples, or the latest time."""
+    """Return the time at which all these ends are expected: a range with its samples, or the latest time."""
     latest_s = max(0.0, max(end.latest_s for end in ends) - now_s)
     earliest = [end.earliest_s for end in ends if end.earliest_s is not None]
     if len(earliest) < len(ends):
@@ -78,11 +78,10 @@ def _by(ends: list[_ExpectedEnd], now_s: float) -> str:
 
 
 def _end_of(cluster: Cluster, job: Job, now_s: float) -> _ExpectedEnd | None:
-    """Return when a running workload ends, by its maximum run time and by training runs alike that ended.
+    """Return when a running workload ends, by its maximum run time, or by similar training runs that ended.
 
-    The answer is None if it isn't known.
-
-    A service runs until it is stopped, so only its maximum run time counts.
+    The answer is None if the end is unknown. A service runs until it is stopped, so only its maximum run time
+    counts.
     """
     if job.started_s is None:
         return None
@@ -141,7 +140,7 @@ def _of_running(
     read: Callable[[Cluster, Iterable[Job]], list[Read]],
     counts: Callable[[int], bool] = lambda _: True,
 ) -> Iterator[list[Read]]:
-    """Yield results of `read` for other running workloads, some at a time; only of projects that count."""
+    """Yield results of `read` for other running workloads of the chosen projects, some at a time."""
     running = trials.read(
         lambda cluster: [
             job for project, jobs in cluster.running.items() if counts(project) for job in jobs.values()

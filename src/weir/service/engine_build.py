@@ -4,5 +4,5 @@ from weir.engine import cycle
 
 
 def engine_kind() -> str:
-    """Return `compiled` or `sources`, by the file the engine was loaded from."""
+    """Return `compiled` or `sources`, by the file that the engine was loaded from."""
     return "sources" if cycle.__file__.endswith(".py") else "compiled"

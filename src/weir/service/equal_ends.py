@@ -9,7 +9,7 @@ _HOSTNAME = "kubernetes.io/hostname"
 
 
 def without_equals(cluster: Cluster, names: Iterable[str]) -> list[str]:
-    """Return the names without workloads that are equal to an earlier one in all that their end changes."""
+    """Return the names without workloads whose end has the same consequences as that of an earlier one."""
     by_name = _names_count(cluster)
     kept: dict[tuple[object, ...], str] = {}
     for name in names:
@@ -20,7 +20,7 @@ def without_equals(cluster: Cluster, names: Iterable[str]) -> list[str]:
 
 
 def _names_count(cluster: Cluster) -> bool:
-    """Return True if a request may tell nodes apart that are equal but for their names."""
+    """Return True if a request may distinguish nodes that differ only in their names."""
     return bool(cluster.topologies) or any(
         request.nodes or request.node_selector or request.rules or request.pod_rules
         for request in (shape.request for shape in cluster.shapes.all)

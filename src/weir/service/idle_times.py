@@ -1,4 +1,4 @@
-"""Times of the idle rules that hold for a workload, for people who look at it."""
+"""Times of the idle rules that apply to a workload, for people who look at it."""
 
 from weir.api.workload_list import IdleRulesRow
 from weir.control.idle_ladder import idle_rules

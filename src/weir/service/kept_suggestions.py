@@ -1,4 +1,4 @@
-"""Suggestions that are tried in the background, so that a reason is never waited for, and then kept."""
+"""Suggestions that are tried in the background, so that no answer waits for them, and then cached."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable
@@ -9,11 +9,11 @@ from weir.api.answers import WhyAnswer
 from weir.service.suggestions import SuggestionsFound
 
 KEPT_S = 10.0
-"""Time that suggestions are kept at most: they name spans of time."""
+"""Time for which suggestions are cached at most, since they name durations."""
 TRIALS_MAX = 16
-"""Number of workloads for which suggestions are tried or wait to be; others begin later."""
+"""Limit of workloads whose suggestions are being tried or wait for that; others begin later."""
 PERSON_TRIALS_MAX = 2
-"""The same for the workloads that one person asks about."""
+"""The same limit for the workloads of one person's requests."""
 Try = Callable[[], Coroutine[None, None, SuggestionsFound]]
 
 
@@ -38,11 +38,11 @@ class KeptSuggestions:
     async def find(
         self, key: Hashable, version: object, try_: Try, wait_s: float, person: str = ""
     ) -> SuggestionsFound | None:
-        """Return suggestions; None if they aren't found in this time, and a later call has them.
+        """Return suggestions; None if they aren't ready within the time, and a later call returns them.
 
         Args:
-            key: all that is asked for.
-            version: the version of what the trials depend on. Suggestions of another aren't returned.
+            key: identity of the request.
+            version: version of the values that the trials depend on; older suggestions aren't returned.
             try_: makes the trials.
             wait_s: the time to wait at most.
             person: the person who asks; empty if persons don't count.
@@ -85,7 +85,7 @@ class KeptSuggestions:
             del self._trials[key]
 
     def _forget(self, now_s: float) -> None:
-        """Forget the oldest, as far as they are over."""
+        """Forget the oldest suggestions whose trials have ended."""
         while self._trials and self._trials[key := next(iter(self._trials))].is_over(now_s):
             del self._trials[key]
 

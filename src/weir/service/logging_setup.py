@@ -17,7 +17,7 @@ Format = Literal["text", "json"]
 HIDDEN = frozenset({"command", "env", "environment", "token", "authorization", "body", "headers"})
 """Keys whose values never get into the log."""
 REPEATS_MAX = 20
-"""Lines of one kind in a minute; further lines are counted, and the next line reports the count."""
+"""Lines of one kind that are logged in a minute; the next line states how many were left out."""
 DECISIONS_MAX = 6_000
 """The same limit for decisions, which are the main content of a scheduler's log."""
 DECISIONS = frozenset({"planned", "placed", "evicted", "waits", "refused", "denied"})
@@ -36,7 +36,7 @@ class RepeatLimit:
         self._counts: dict[str, tuple[float, int]] = {}
 
     def admit(self, kind: str) -> int | None:
-        """Return None if a line is one too many, else the lines of its kind left out before it."""
+        """Return None if a line is beyond the limit, else the number of lines of its kind left out before."""
         most = max(self._most, DECISIONS_MAX) if kind in DECISIONS else self._most
         now_s = self._clock()
         with self._lock:
@@ -51,19 +51,19 @@ class RepeatLimit:
 
 
 class _LossyStream:
-    """A stream that loses lines rather than raise an error: a full disk ends no thread and no request."""
+    """A stream that loses lines instead of raising errors: a full disk ends no thread and no request."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write a text if the stream takes it; return its length."""
+        """Write a text if the stream accepts it; return its length."""
         with suppress(OSError, ValueError):
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Pass the written lines on, if the stream takes them."""
+        """Pass the written lines on, if the stream accepts them."""
         with suppress(OSError, ValueError):
             self._stream.flush()
 
@@ -76,7 +76,7 @@ class _RepeatFilter(logging.Filter):
         self._limit = limit
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return True if the line is logged; it then states how many before it weren't."""
+        """Return True if the line is logged; it then states how many were left out before it."""
         kind = f"{record.name} {str(record.msg).partition(chr(10))[0][:_KIND_LENGTH]}"
         left_out = self._limit.admit(kind)
         if left_out:

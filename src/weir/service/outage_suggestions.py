@@ -1,4 +1,4 @@
-"""Suggestions to end before an outage: a shorter maximum run time lets work start that would run into one."""
+"""Suggestions to end before an outage: with a shorter maximum run time, work may start before it."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,10 +12,10 @@ from weir.service.what_if import WhatIf
 from weir.state.cluster import Cluster
 
 OUTAGES_TRIED_MAX = 4
-"""Beginnings of outages that are tried, the latest first: the first that lets the workload start counts."""
+"""Limit of beginnings of outages that are tried, the latest first; the first success is used."""
 LONGEST_RUN_MIN_S = 300.0
 TIME_TO_FOLLOW_S = 120.0
-"""Time that a person has to follow a suggestion: the run ends this long before the outage."""
+"""Time for a person to follow a suggestion: the run ends this long before the outage."""
 _MINUTE_S = 60
 
 

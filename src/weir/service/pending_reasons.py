@@ -1,8 +1,8 @@
 """Reasons of pending workloads, as people see them, kept up to date after every step.
 
 The refusals come from the decision. A class of workloads costs a look-up while its refusal stays the same. An
-update ends after some time: many classes of one project must not delay the next decision. The projects take
-turns, and of a project classes without a reason are first, then those whose last look is the oldest.
+update ends after some time, so that many classes don't delay the next decision. The projects take turns.
+Within a project, classes without a reason come first, then those whose last check is the oldest.
 """
 
 from time import perf_counter
@@ -21,9 +21,9 @@ from weir.state.jobs import EquivalenceClass, Job
 
 _LOG = get_logger(__name__)
 REWORDED_AFTER_S = 60.0
-"""Age at which a sentence is written again, since it may say how much time is left."""
+"""Age at which a sentence is written again, since it may state the time that is left."""
 UPDATE_S, CLASSES_MIN = 0.05, 32
-"""Time of an update, and the classes that it looks at in any case."""
+"""Time of an update, and the number of classes that it checks in any case."""
 
 
 def explanation(reason: Reason | None) -> Explanation | None:
@@ -44,7 +44,7 @@ class _Shown(NamedTuple):
 
 
 class PendingReasons:
-    """The reasons of all that wait. All calls come from the control thread."""
+    """The reasons of all pending workloads. All calls come from the control thread."""
 
     def __init__(self, reasons: dict[str, Explanation]) -> None:
         self.reasons = reasons
@@ -56,11 +56,11 @@ class PendingReasons:
 
     @property
     def is_behind(self) -> bool:
-        """Return True if the last update has left some of the classes to the next one."""
+        """Return True if the last update left some classes to the next one."""
         return bool(self._left)
 
     def update(self, control: Control, now_s: float) -> list[str]:
-        """Update the reasons after a change, for some time; return the workloads with another one."""
+        """Update the reasons after a change, for some time; return the workloads whose reason changed."""
         cluster = control.cluster
         if cluster is not self._cluster or cluster.changes != self._changes:
             self._begin(cluster)
@@ -80,7 +80,7 @@ class PendingReasons:
         return changed
 
     def _begin(self, cluster: Cluster) -> None:
-        """Note that all classes have to be looked at after a change."""
+        """Record that all classes have to be checked after a change."""
         if cluster is not self._cluster:
             self._cluster = cluster
             self._shown.clear()
@@ -91,7 +91,7 @@ class PendingReasons:
         self._left = dict.fromkeys((*fresh, *self._shown))
 
     def _look(self, queued: EquivalenceClass, update: "_Update", now_s: float) -> list[str]:
-        """Look at a class; return its members with another reason."""
+        """Check a class; return its members whose reason changed."""
         refusal, touched = update.refusal_of(queued), update.touched(queued)
         shown = self._shown.pop(queued, None)
         changed: list[str] = []
@@ -158,7 +158,7 @@ class _Update:
         return self._cluster.ledger.touched[queued.project]
 
     def refusal_of(self, queued: EquivalenceClass) -> PendingRefusal | None:
-        """Return the refusal of a class; None if its reason is another, or if it can't be found."""
+        """Return the refusal of a class; None if its reason is of another kind, or finding it failed."""
         first = queued.first
         if first.name in self._cluster.nominated or not first.is_ready:
             return None
@@ -169,7 +169,7 @@ class _Update:
             return None
 
     def explanation_of(self, job: Job, refusal: PendingRefusal | None) -> Explanation | None:
-        """Return why a workload is pending; None if that can't be found."""
+        """Return why a workload is pending; None if finding the reason failed."""
         try:
             reason = self._finder.find(job) if refusal is None else self._sentences.reason_of(refusal)
         except Exception as error:  # noqa: BLE001 - see above

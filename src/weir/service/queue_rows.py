@@ -1,4 +1,4 @@
-"""Queues and nodes in the numbers people read: devices, cores and bytes instead of rows of thousandths."""
+"""Queues and nodes in numbers for people: devices, cores and bytes, instead of rows of thousandths."""
 
 import hashlib
 from collections import Counter
@@ -20,7 +20,7 @@ from weir.state.jobs import Phase
 
 VIRTUAL_LABEL = "weir/virtual"
 _COUNTED = {"allocated", "share", "running", "pending", "warnings"}
-"""Fields of a row that aren't settings of its queue."""
+"""Fields of a row that are counted, and aren't settings of its queue."""
 _VERSION_BYTES = 8
 
 
@@ -95,8 +95,8 @@ def queue_rows(
 def stopping_usage(cluster: Cluster) -> dict[int, dict[int, int]]:
     """Return the devices of stopping pods, by queue and resource row.
 
-    The engine counts it no more, because it is on its way back. People see devices that are in use. A pod
-    that is moved counts already, with its new place.
+    The engine no longer charges these devices to the queue, because they are being released. People see them
+    as in use. A pod that is moved isn't included: it is charged already for its new place.
     """
     milli: dict[int, dict[int, int]] = {}
     for node in cluster.releasing_on:
@@ -126,7 +126,7 @@ def queue_detail(row: QueueRow) -> QueueDetail:
 
 
 def _stated(queue: Queue) -> dict[str, Any]:
-    """Return the fields of a row that the specification of its queue states."""
+    """Return the fields of a row that the settings of its queue determine."""
     return {
         "name": queue.name,
         "kind": "project" if queue.is_project else "department",
@@ -169,7 +169,7 @@ def _defaults(defaults: WorkloadDefaults) -> WorkloadDefaultsRow:
 
 
 def _amounts(names: Sequence[str], line: Sequence[float]) -> dict[str, float]:
-    """Return amounts by name; zeros are left out, but for devices."""
+    """Return amounts by name, without zeros except for devices."""
     return {
         name: plain_amount(name, value)
         for name, value in zip(names, line, strict=False)
@@ -250,7 +250,7 @@ def node_rows(
 
 
 def _states(node: Node) -> list[str]:
-    """Return the drain of a node, and the times for which it is out of service."""
+    """Return the drain of a node, and its times out of service."""
     drains = [taint.value for taint in node.taints if taint.key == DRAINED]
     return [*drains, *[outage_phrase(outage) for outage in node.outages]]
 
@@ -264,7 +264,7 @@ def outage_phrase(outage: Outage) -> str:
 
 
 def _allocated(cluster: Cluster, position: int, capacity: Mapping[str, int]) -> dict[str, int]:
-    """Return the usage of a node besides devices; assumed requests fill it up at most."""
+    """Return the usage of a node besides devices; assumed requests are added up to its capacity."""
     reserved: Counter[str] = Counter()
     charged: Counter[str] = Counter()
     for pod in cluster.pods_on[position]:

@@ -25,7 +25,7 @@ class PreviewedChange:
     warnings: list[str]
 
     def answer(self, row_of: Callable[[str], WorkloadRow | None]) -> QuotaPreview:
-        """Return the change for people; `row_of` finds the row of a workload."""
+        """Return the change as an answer for people; `row_of` finds the row of a workload."""
         return QuotaPreview(
             stops=_effects(self.stops, row_of), starts=_effects(self.starts, row_of), warnings=self.warnings
         )
@@ -49,7 +49,7 @@ def _effects(sentences: Mapping[str, str], row_of: Callable[[str], WorkloadRow |
 
 
 def preview_queues(state: DecisionState, queues: Sequence[Queue]) -> PreviewedChange:
-    """Return the effect of these departments and projects on the next decision."""
+    """Return the effect of these settings of departments and projects on the next decision."""
     after = _with_queues(state, queues)
     before, changed = _decided(state, state.branch()), _decided(state, after)
     stops, starts = _stops(before), _starts(before)

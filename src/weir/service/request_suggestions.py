@@ -12,7 +12,7 @@ from weir.state.cluster import Cluster
 from weir.state.shapes import CPU_ROW, MEMORY_ROW
 
 SHARES_MILLI = (500, 250, 100)
-"""Shares of a device that are tried in place of a whole one, the largest first."""
+"""Shares of a device that are tried instead of a whole one, the largest first."""
 
 
 def fewer_devices(trials: WhatIf, others_make: bool) -> Iterator[Suggestion]:
@@ -47,7 +47,7 @@ def fewer_devices(trials: WhatIf, others_make: bool) -> Iterator[Suggestion]:
 def _largest(
     trials: WhatIf, most: int, variant: Callable[[int], Workload]
 ) -> tuple[int, WhatIfOutcome | None]:
-    """Return the largest size that starts, by bisection; smaller sizes start too."""
+    """Return the largest size that lets it start, by bisection; smaller sizes do, too."""
     low, best = 0, None
     high = most
     while low < high:
@@ -61,7 +61,7 @@ def _largest(
 
 
 def as_share(trials: WhatIf) -> Iterator[Suggestion]:
-    """Suggest a share of a device for a pod that asks for a whole one."""
+    """Suggest a share of a device for a pod that requests a whole one."""
     spec = trials.job.spec
     if len(spec.groups) != 1 or not spec.groups[0].request.is_whole or spec.groups[0].request.devices != 1:
         return

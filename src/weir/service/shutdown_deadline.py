@@ -8,13 +8,13 @@ from contextlib import suppress
 from structlog import get_logger
 
 STOP_S_MAX = 15.0
-"""From the signal to the end of the process. Jobs go on without it."""
+"""Time from the signal to the forced end of the process. Jobs keep running without it."""
 FAILED = 1
 _LOG = get_logger(__name__)
 
 
 class ShutdownDeadline:
-    """Deadline of a stop. It can't be cancelled: threads may hang after our last line."""
+    """Deadline of a shutdown. It can't be cancelled: threads may hang until the very end."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Phrases that suggestions share: the time of a start, and the cost for the stopped work."""
+"""Phrases that suggestions share: the time of a start, and the loss of the stopped work."""
 
 from collections.abc import Mapping
 
@@ -17,17 +17,17 @@ def when(outcome: WhatIfOutcome) -> str:
 
 
 def starts(outcome: WhatIfOutcome) -> str:
-    """Return the clause that ends most suggestions."""
+    """Return the clause at the end of most suggestions."""
     return f"it starts {when(outcome)}."
 
 
 def then(outcome: WhatIfOutcome) -> str:
-    """Return the time of the start, for a sentence that has named a time."""
+    """Return the time of the start, as a clause for a sentence that already names a time."""
     return "then" if not outcome.stops else when(outcome)
 
 
 def suggestion(sentence: str, change: Mapping[str, object], outcome: WhatIfOutcome) -> Suggestion:
-    """Return a suggestion, with the cost of its evictions."""
+    """Return a suggestion, with the loss that its evictions cause."""
     return Suggestion(sentence=f"{sentence}{_cost(outcome)}", change=dict(change))
 
 

@@ -29,8 +29,8 @@ class SuggestionOptions:
     """Limits of suggestions in a pool.
 
     `priorities` are the only allowed ones, None if any is; `projects` are those that the requester may submit
-    to; `shares` of GPUs may be suggested; a workload of fewer pods is the same with a lower minimum, if pods
-    are `others_make`: only their owner determines their number.
+    to; with `shares`, shares of GPUs may be suggested. With `others_make`, an owner determines the number of
+    pods: a workload of fewer pods is then suggested as a lower minimum.
     """
 
     highest_priority: int
@@ -42,16 +42,16 @@ class SuggestionOptions:
 
 @dataclass(frozen=True, slots=True)
 class SuggestionsFound:
-    """Suggestions, and the kinds of changes that weren't tried to the end for lack of time."""
+    """Suggestions, and the kinds of changes whose trials ended early for lack of time."""
 
     found: tuple[Suggestion, ...] = ()
     untried: tuple[str, ...] = ()
 
 
 def suggestions(ask: StateReader, name: str, possible: SuggestionOptions) -> SuggestionsFound:
-    """Return changes that would let it start now, or about when it starts if it only needs time.
+    """Return changes that would let the workload start now, or roughly when it starts if it only needs time.
 
-    Nothing while it runs or others are being stopped for it. Changes of few trials come first.
+    The answer is empty while it runs or others are being stopped for it. Changes of few trials come first.
 
     Raises:
         KeyError: there is no workload of this name.

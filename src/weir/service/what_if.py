@@ -27,9 +27,9 @@ from weir.state.reduce import reduce
 
 TRIALS_MAX = 60
 SECONDS_MAX = 1.5
-"""Limit in processor time of the trials, so that a busy machine finds as much as an idle one."""
+"""Limit of the trials in processor time, so that a busy machine finds as much as an idle one."""
 WAIT_S_MAX = 20.0
-"""Limit of the whole answer, which is waited for while the scheduler has more urgent work."""
+"""Limit of the time for the whole answer, since the scheduler has more urgent work."""
 Found = TypeVar("Found")
 
 
@@ -53,9 +53,9 @@ class WhatIfExhausted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
-    """A workload that is asked about, as it was at the first question.
+    """The pending workload of the request, in its state at the first question.
 
-    `starts` is True if it has capacity, or if others are being stopped for it.
+    `starts` is True if the workload has capacity, or others are being stopped for it.
     """
 
     spec: Workload
@@ -86,7 +86,7 @@ class WhatIf:
         """Read the workload.
 
         Raises:
-            KeyError: there is none of this name.
+            KeyError: no workload has this name.
             ControlUnavailable: nothing can be read now.
         """
         self.job = self.ask(partial(_pending_request, name=self.name))
@@ -110,9 +110,9 @@ class WhatIf:
         """Try a variant; return None if it doesn't start.
 
         Args:
-            variant: the workload as it would be.
+            variant: the changed workload.
             gone: the workloads that end first.
-            queue: a queue as it would be; None if all stay.
+            queue: a changed queue; None if no queue changes.
 
         Raises:
             WhatIfExhausted: enough was tried.

@@ -141,8 +141,8 @@ class WorkloadSuspended:
 class HistoryRestored:
     """History of a workload from before control knew it, as far as decisions need it.
 
-    It has the beginning of its wait, the time since which its gang runs below its minimum, and the workloads
-    for which it was stopped, with the times.
+    It has the beginning of its wait, and the time since which its gang runs below its minimum. It also has
+    the workloads for which it was stopped, with the times.
     """
 
     workload: str

@@ -1,9 +1,9 @@
 """Admission of workloads under the limits of persons: the first pending ones that fit, in order.
 
-A person's pending workloads in a project are admitted by priority and age, as long as the person's limits
-cover them together with the running ones. The engine sees only admitted workloads. So no decision can exceed
-a limit, and limits cost a cycle nothing. Once a workload doesn't fit a limit, younger ones that need this
-limit wait, too: otherwise they could overtake a large workload for ever.
+A person's pending workloads in a project are admitted by priority and age. The person's limits have to cover
+them together with the running ones. The engine sees only admitted workloads. So no decision can exceed a
+limit, and limits cost a cycle nothing. Once a workload doesn't fit a limit, younger ones that need this limit
+wait, too: otherwise they could overtake a large workload for ever.
 """
 
 from bisect import bisect_left, insort

@@ -172,8 +172,8 @@ class RuntimeHistory:
     def remaining_range(self, runtime_key: RuntimeKey, ran_s: float) -> RemainingRange | None:
         """Return the range of the remaining run time given `ran_s` already run.
 
-        The answer is None unless enough similar workloads of the same project have ended, and enough of these
-        ran longer than this one has so far.
+        A range needs enough ended workloads of the same project that are similar, and enough of these that
+        ran longer. Otherwise the answer is None.
         """
         for name in runtime_key.names[:PROJECT_CLASSES]:
             ended = self._ended.get(name)

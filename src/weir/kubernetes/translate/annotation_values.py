@@ -1,4 +1,4 @@
-"""Values of annotations, each read on its own: a ValueError has a valid form."""
+"""Parsers of annotation values: a ValueError has an example of a valid value."""
 
 import reprlib
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _MEMORY_MAX = 1 << 50
 
 _DIGITS_MAX = 18
 NAMES_MAX = 64
-"""Workloads that one may depend on."""
+"""Limit of workloads that one may depend on."""
 
 
 def parse_name(text: str) -> str:
@@ -103,7 +103,7 @@ def count_parser(most: int, noun: str) -> Callable[[str], int]:
 
 
 def parse_min_scale(text: str) -> int:
-    """Return the replicas that a Knative service keeps; 1 where it scales to none, or can't be read."""
+    """Return the replicas that a Knative service keeps; 1 if it scales to zero, or can't be read."""
     short = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
     return min(max(1, int(text)), PODS_MAX) if short else 1
 
@@ -124,7 +124,7 @@ def parse_duration(text: str) -> float:
 
 
 def parse_instant(text: str) -> float:
-    """Return a time in seconds since the epoch; one without a zone is UTC, as the API writes times."""
+    """Return a time in seconds since the epoch; without a zone it is UTC, as in the API."""
     try:
         if "-" not in text:
             return float(int(text))

@@ -33,16 +33,16 @@ from weir.model.workloads import TopologyRequest, WorkloadType
 
 PREFIX = "weir.dev/"
 REPORTER, USER, OWNER_MARK = f"{PREFIX}weir", f"{PREFIX}user", "restarts"
-"""Controller that Weir's Events name, the key for a person, and that on owners that Weir has suspended."""
+"""Controller of Weir's Events, key for a person, and key on owners that Weir has suspended."""
 WRITTEN_BY_WEIR = ("gpus", "gpu-memory-limit", "start", "owner")
-"""Keys under the prefix that Weir writes itself on a pod it binds."""
+"""Keys with Weir's prefix that Weir itself writes on a pod when it binds the pod."""
 SHARE_VARIABLES = "share-variables"
 """Key that Weir's webhook adds to a pod whose containers read their devices and their limit of memory."""
 MISTAKES_MAX = 20
-"""Mistakes of one kind that are listed for one object. One sentence mentions the rest."""
+"""Limit of listed mistakes of one kind in one object. One sentence mentions the others."""
 VALUE_CHARACTERS_MAX = 1024
 NAMES_COMPARED_MAX = 1000
-"""Names that a wrong one is compared with to find the nearest."""
+"""Number of known names with which an unknown one is compared to find the nearest."""
 _SHOWN_MAX = 100
 
 
@@ -228,12 +228,12 @@ FOREIGN = (
     ),
 )
 _PARTS = ("fraction_milli", "gpu_memory", "devices")
-"""Annotations of the pod itself; all others are of its workload."""
+"""Annotations about the pod itself; all others are about its workload."""
 POD_ANNOTATIONS = frozenset(
     [PREFIX + key.name for key in OURS if key.sets in _PARTS]
     + [key.name for key in FOREIGN if key.sets in _PARTS]
 )
-"""Keys that hold for the pod that bears them alone, even where other pods are below it."""
+"""Keys that apply only to the pod that has them, even if other pods are below it."""
 _OURS_BY_NAME = {key.name: key for key in OURS}
 _FOREIGN_NAMES = frozenset(key.name for key in FOREIGN)
 _PREFIXES = (PREFIX, "kai.scheduler/", "runai/", "run.ai/")
@@ -250,8 +250,8 @@ def means_something(name: str) -> bool:
 def read(pod: Metadata, owners: Sequence[Metadata] = ()) -> tuple[Annotations, tuple[str, ...]]:
     """Return the annotations of a pod and its owners, lowest first, and the mistakes in them.
 
-    What a pod takes is the pod's word first. The workload's fields are the topmost owner's: that is what
-    people write, while a pod is made from a template.
+    For the request of a pod, the pod's own annotations come first. For fields of the workload, those of the
+    topmost owner come first: people write that object, while a pod is made from a template.
     """
     annotations, mistakes = read_one(pod)
     if annotations.user and pod.controller is not None:
@@ -289,7 +289,7 @@ def read_one(metadata: Metadata) -> tuple[Annotations, tuple[str, ...]]:
 
 
 def not_there(asked: TopologyRequest | None, topologies: Mapping[str, Topology]) -> tuple[str, ...]:
-    """Return the names in a topology request that don't exist."""
+    """Return the topology or level in a request that doesn't exist."""
     if asked is None:
         return ()
     key, topology = f"{PREFIX}topology", topologies.get(asked.name)
@@ -317,7 +317,7 @@ def _under(below: Annotations, above: Annotations) -> Annotations:
 
 
 def _merged(metadata: Metadata, mistakes: list[str]) -> Mapping[str, str]:
-    """Return labels and annotations as one; ours must not differ where both are written."""
+    """Return labels and annotations as one mapping; Weir's keys must not differ if both have them."""
     labels, annotations = metadata.labels, metadata.annotations
     twice = (
         name
@@ -331,7 +331,7 @@ def _merged(metadata: Metadata, mistakes: list[str]) -> Mapping[str, str]:
 
 
 def _unknown(written: Iterable[str]) -> list[str]:
-    """Return a sentence for each of the first keys under our prefix that mean nothing."""
+    """Return a sentence for each of the first unknown keys with Weir's prefix."""
     known_keys = [PREFIX + name for name in _OURS_BY_NAME]
     passed = {*known_keys, *(PREFIX + name for name in (*WRITTEN_BY_WEIR, SHARE_VARIABLES, OWNER_MARK))}
     unknown = (name for name in written if name.startswith(PREFIX) and name not in passed)
@@ -342,7 +342,7 @@ def _unknown(written: Iterable[str]) -> list[str]:
 
 
 def near(name: str, known_names: Iterable[str]) -> str:
-    """Return the suggestion for a name that isn't known, from a bounded number of those that are."""
+    """Return the nearest known name as a suggestion for an unknown one, from a bounded number of names."""
     from weir.scenario_io.error_messages import nearest  # submissions need only the keys
 
     return nearest(name, islice(known_names, NAMES_COMPARED_MAX))

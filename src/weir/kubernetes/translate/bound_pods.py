@@ -17,7 +17,7 @@ def is_ready(pod: KubePod) -> bool:
 
 
 def placed_s(pod: KubePod) -> float:
-    """Return the time at which a pod got its place, if it states one."""
+    """Return the time at which a pod got its node, if its status states one."""
     scheduled = next(
         (condition for condition in pod.status.conditions if condition.type == "PodScheduled"), None
     )

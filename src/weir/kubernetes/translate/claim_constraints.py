@@ -24,9 +24,9 @@ class ClaimConstraints:
 
 NO_CLAIMS = ClaimConstraints()
 CLAIMED_DEVICES = "resource.k8s.io/claims"
-"""Kind of the devices of nodes whose GPUs are allocated by claims, in place of a resource's name."""
+"""Kind of devices on nodes whose GPUs are allocated by claims, instead of a resource's name."""
 UNREAD_NEED = f"{CLAIMS_PREFIX}that is allocated already #", 1
-"""Need of a running pod whose claims, or their class, are gone: its GPUs are in use all the same."""
+"""Need of a running pod whose claims, or their class, are deleted: its GPUs are still in use."""
 
 
 def claim_needs(request: Request) -> list[tuple[str, int]]:

@@ -8,14 +8,14 @@ from weir.model.workloads import WHOLE_MILLI
 CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 """Prefix of the extended resource of a device class, in pods and in Kubernetes' own quotas."""
 GPU_CLASSES = ("gpu.nvidia.com", "mig.nvidia.com", "gpu.amd.com", "gpu.intel.com")
-"""Classes of GPUs where the configuration names none."""
+"""Device classes of GPUs if the configuration names none."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceResources:
     """Device resources, and which of them the nodes offer. A name may end in `*`.
 
-    `no_shares` is the sentence by which shares are refused; empty if a node takes them.
+    `no_shares` is the sentence that refuses shares; empty if a node accepts them.
     """
 
     resources: tuple[str, ...] = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")

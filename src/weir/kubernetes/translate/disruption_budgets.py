@@ -9,12 +9,15 @@ from weir.kubernetes.api.objects import LabelSelector
 from weir.kubernetes.translate.selectors import CompiledSelector, selector
 
 LOOKED_AT_MAX, FOUND_MAX = 256, 4
-"""Budgets of one namespace looked at for a pod, and named of those that select it."""
+"""Limit of budgets of one namespace that are checked for a pod, and of those that are named."""
 _PERCENT = re.compile(r"([0-9]{1,3})%", re.ASCII)
 
 
 class BudgetCoverage:
-    """The selectors of one namespace, found by a label that they need: a pod asks those of its own labels."""
+    """The selectors of the budgets of one namespace.
+
+    They are indexed by a label that they require, so that a pod checks few of them.
+    """
 
     def __init__(self) -> None:
         self._selectors: dict[str, CompiledSelector] = {}
@@ -26,7 +29,10 @@ class BudgetCoverage:
         return bool(self._selectors)
 
     def add(self, key: str, written: LabelSelector | None) -> None:
-        """Add a budget, or give it another selector. An empty one selects every pod, none at all no pod."""
+        """Add a budget, or replace its selector.
+
+        An empty selector selects every pod, a missing one no pod.
+        """
         self.drop(key)
         compiled = selector(written, {})
         if compiled is None:
@@ -35,7 +41,7 @@ class BudgetCoverage:
         self._place(compiled).setdefault(key)
 
     def drop(self, key: str) -> None:
-        """Take a budget out."""
+        """Remove a budget."""
         compiled = self._selectors.pop(key, None)
         if compiled is not None:
             self._place(compiled).pop(key, None)
@@ -57,7 +63,7 @@ class BudgetCoverage:
 
 
 def _labels(compiled: CompiledSelector) -> Iterator[tuple[str, str]]:
-    """Yield the labels that every pod has that this selects."""
+    """Yield the labels that every pod selected by this selector has."""
     for term in compiled.terms:
         if term.operator == "In" and len(term.values) == 1:
             yield term.key, term.values[0]

@@ -83,7 +83,7 @@ class _Or:
 
 @dataclass(frozen=True, slots=True)
 class _Two:
-    """A sum, a difference or a product; nothing if one side is nothing."""
+    """Sum, difference or product of two values; without a value if one of them is missing."""
 
     sign: Literal["+", "-", "*"]
     first: "_Node"
@@ -153,7 +153,7 @@ def parse_amount(text: str) -> KindAmount:
     """Return the expression for a number.
 
     Raises:
-        ValueError: it is none; the message says what to write.
+        ValueError: the text is no expression; the message has an example.
     """
     reading = _Parser(text)
     node = reading.sum(0)
@@ -281,7 +281,7 @@ class KindCondition:
         return next((str(condition.get(TRANSITION, "")) for condition in held), "")
 
     def _is_true(self, condition: Any) -> bool:
-        """Return True for the condition of the status that this one names, if the object has it as true."""
+        """Return True if the status of an object has the named condition as true."""
         return (
             isinstance(condition, Mapping)
             and condition.get("type") == self.type
@@ -312,7 +312,7 @@ def parse_path(text: str) -> Steps:
     """Return a path.
 
     Raises:
-        ValueError: it is none; the message says what to write.
+        ValueError: the text is no path; the message has an example.
     """
     if len(text) > _LENGTH_MAX or not _PATH.fullmatch(text):
         raise ValueError(f"{text[:80]!r} is no path: write one such as spec.replicatedJobs.*")
@@ -328,7 +328,7 @@ class FieldSelection:
     every: "FieldSelection | None"  # below any other key, or any element
 
     def cut(self, tree: Any) -> Any:
-        """Return a copy of an object with the selected fields alone."""
+        """Return a copy of an object with only the selected fields."""
         if self.whole:
             return tree
         every = self.every

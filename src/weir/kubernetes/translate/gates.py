@@ -1,4 +1,4 @@
-"""Codes for why a pod isn't ready to be placed, beside the sentence that people read."""
+"""Codes of the reasons why a pod isn't ready to be placed. People read the sentence beside the code."""
 
 GATED = "scheduling_gated"
 VOLUME = "volume_not_ready"

@@ -12,18 +12,18 @@ from weir.model.nodes import Taint, Toleration
 from weir.model.workloads import NodeAffinityRule, NodeExpression, Request
 
 GPU_SHARING = "weir.dev/gpu-sharing"
-"""Key of the label and of the taint. In Weir's own books the label's value is one of the two states below."""
+"""Key of the label and of the taint. Inside Weir, the label's value is one of the two states below."""
 GPU_MEMORY_LIMITS = "weir.dev/gpu-memory-limits"
 """Label of nodes whose container runtime limits the memory of devices by the variables of a pod.
 
 A device class has it if the DRA driver of its devices limits the memory of their parts.
 """
 SET_ASIDE = "true"
-"""Value of the taint, and of the labels if people wrote them. As a state: the node takes shares."""
+"""Value of the taint, and of labels that people write. As a state of a node: it accepts shares."""
 BY_POLICY = "auto"
-"""Value of the label on nodes that Weir set aside by itself, and may take back."""
+"""Value of the label on nodes that Weir has reserved for shares itself, and may release."""
 DRAINING = "draining"
-"""State of a node that takes neither, because pods of its former use still run."""
+"""State of a node that accepts neither use, because pods of its former use still run."""
 SHARING_TAINT = Taint(GPU_SHARING, SET_ASIDE, "NoSchedule")
 SHARING_TOLERATION = Toleration(GPU_SHARING, "Exists", "", "NoSchedule")
 SHARE_RULE = NodeAffinityRule(((NodeExpression(GPU_SHARING, "In", (SET_ASIDE,)),),))
@@ -46,7 +46,7 @@ def limits_memory(labels: Mapping[str, str]) -> bool:
 
 
 def is_share(request: Request) -> bool:
-    """Return True if a pod asks for a share of its devices, by an annotation and not by a resource."""
+    """Return True if a pod requests a share of its devices by an annotation, and not by a resource."""
     return SHARE_RULE in request.rules
 
 
@@ -60,7 +60,7 @@ def is_privileged(spec: PodSpec) -> bool:
 
 
 def sharing_rules(*, share: bool, tolerations: Iterable[Toleration]) -> tuple[NodeAffinityRule, ...]:
-    """Return the node rules of a pod with devices. The taint keeps whole devices off by itself."""
+    """Return the node rules of a pod with devices. Pods with whole devices are kept off by the taint."""
     if share:
         return (SHARE_RULE,)
     return (_WHOLE_RULE,) if any(toleration.tolerates(SHARING_TAINT) for toleration in tolerations) else ()

@@ -11,13 +11,13 @@ from weir.kubernetes.translate.annotations import POD_ANNOTATIONS
 from weir.kubernetes.translate.quantities import exact
 
 VALUES_MAX = 20_000
-"""Keys and list entries of one object that are looked at; templates have some hundreds."""
+"""Limit of keys and list entries of one object that are searched; templates have some hundreds."""
 _AMOUNTS = ("limits", "requests")
 _WORDS = ("labels", "annotations")
 
 
 def asks_for_gpus(body: Mapping[str, Any], is_device: Callable[[str], bool]) -> bool:
-    """Return True if a pod of this object will ask for devices, or for a share of one."""
+    """Return True if pods of this object will request devices, or a share of one."""
     left: list[Any] = [body]
     count = 0
     while left:
@@ -36,7 +36,7 @@ def asks_for_gpus(body: Mapping[str, Any], is_device: Callable[[str], bool]) -> 
 
 
 def _says_so(value: Mapping[str, Any], is_device: Callable[[str], bool]) -> bool:
-    """Return True if one mapping, by itself, asks for devices."""
+    """Return True if this mapping, without those inside it, requests devices."""
     for part in _AMOUNTS:
         amounts = value.get(part)
         if isinstance(amounts, dict) and any(

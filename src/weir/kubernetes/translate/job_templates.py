@@ -1,4 +1,4 @@
-"""Pods of Jobs that are suspended, as their templates describe them."""
+"""Pods of suspended Jobs, as their templates describe them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from weir.kubernetes.api.objects import KubePod, Metadata, OwnerReference, PodSp
 from weir.kubernetes.translate.annotations import means_something
 
 TEMPLATE = "podOfTemplate"
-"""Key of such a pod in a Job, beside the fields that the table of kinds reads."""
+"""Key of the pod template in a Job, besides the fields that the table of kinds reads."""
 JOB = ("batch/v1", "Job")
 
 

@@ -1,4 +1,4 @@
-"""The table of kinds as people write it: its form, and everything that is wrong with one at once."""
+"""The table of kinds as people write it: its form, and all mistakes in a table at once."""
 
 from collections.abc import Iterator
 from importlib.resources import files
@@ -91,7 +91,7 @@ class KindPart(Entry):
 
 
 class KindSuspension(Entry):
-    """Pods that aren't evicted, since their object would fail for good: it is suspended and resumed."""
+    """Suspension of an object instead of evictions of its pods, which would make the object fail for good."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -101,7 +101,7 @@ class KindSuspension(Entry):
 
 
 class KindRule(Entry):
-    """Entry of the table: objects of a kind, and how to read their pods."""
+    """Entry of the table: the kind of objects, and how to read their pods."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -130,11 +130,11 @@ class KindRule(Entry):
 
     @property
     def group(self) -> str:
-        """The API group; nothing for the core."""
+        """The API group; empty for the core group."""
         return group_of(self.api[0])
 
     def paths(self) -> Iterator[Steps]:
-        """Yield all fields that it reads of an object."""
+        """Yield all fields of an object that the entry reads."""
         for field in _METADATA:
             yield ("metadata", field)
         for number in (self.min, self.total, self.done):
@@ -169,7 +169,7 @@ def read_table(text: str, file: str) -> list[KindRule]:
     """Return the rules of a text; mistakes name `file`.
 
     Raises:
-        InvalidFile: with everything that is wrong with it.
+        InvalidFile: with all mistakes in it.
     """
     mistakes = Mistakes(file)
     raw = read_document(text, mistakes)
@@ -185,7 +185,7 @@ def read_table(text: str, file: str) -> list[KindRule]:
 
 
 def built_in() -> list[KindRule]:
-    """Return the table that comes with Weir."""
+    """Return the table that is part of Weir."""
     return read_table(files(__package__).joinpath(BUILT_IN).read_text("utf-8"), BUILT_IN)
 
 

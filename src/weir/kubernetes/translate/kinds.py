@@ -31,17 +31,17 @@ BY_OWNER = "owner"
 BY_POD = "pod"
 
 _RETRIES_PER_INDEX = ("spec", "backoffLimitPerIndex")
-"""Field of a Job whose controller pauses for each index by itself."""
+"""Field of Jobs whose controller counts retries and pauses for each index by itself."""
 
 _NONE: Mapping[str, int] = {}
 
 Found = Mapping[str, Any]
-"""An object of the API, as it was decoded."""
+"""An object of the API, decoded from JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class GangKey:
-    """Identity of a workload: its owner, in any version of the API, and which of its gangs."""
+    """Identity of a workload: its owner, in any version of the API, and the gang of several."""
 
     namespace: str
     api_version: str = field(compare=False)
@@ -53,7 +53,7 @@ class GangKey:
 
 @dataclass(frozen=True, slots=True)
 class WatchedKind:
-    """Objects to be watched: of these versions the first that the API has."""
+    """Kind of objects to watch, in the first of these versions that the API has."""
 
     api_versions: tuple[str, ...]
     kind: str
@@ -70,7 +70,7 @@ class GangMinimum:
 
 @dataclass(frozen=True, slots=True)
 class OwnerTemplate:
-    """Facts of the table about an owner, without any of its pods."""
+    """Facts about an owner from the table, for an owner without pods."""
 
     gang: str  # owner, pod, or the label that distinguishes its gangs
     below: bool  # True: the object below it counts its pods
@@ -82,7 +82,7 @@ class OwnerTemplate:
 
     @property
     def restarts(self) -> bool:
-        """Return True if Weir has suspended it, and resumes it."""
+        """Return True if Weir has suspended the owner, and will resume it."""
         return self.suspension is not None and self.mark is not None
 
 
@@ -121,7 +121,7 @@ class DerivedWorkload:
         return self.stated_suspension is not None
 
     def needed(self, min_pods: int | None = None, succeeded: Mapping[str, int] = _NONE) -> GangMinimum:
-        """Return the minimum of the gang, as people or the table state it, less the pods that succeeded."""
+        """Return the gang's minimum, by people or by the table, less the pods that succeeded."""
         wanted, minima = self.min_pods if min_pods is None else min_pods, self.minima
         if self.total is not None:
             wanted = min(wanted, self.total - max(sum(succeeded.values()), self.done))
@@ -143,14 +143,14 @@ class WorkloadKinds:
         return (group_of(api_version), kind) in self._by_kind
 
     def telling(self, api_version: str, kind: str) -> tuple[str, ...]:
-        """Return the labels of pods by which the entries for a kind tell roles and gangs."""
+        """Return the pod labels by which the entries for a kind distinguish roles and gangs."""
         rules = self._by_kind.get((group_of(api_version), kind), ())
         labels = (label for rule in rules for label in (*(rule.role or ()), rule.gang))
         return tuple(label for label in dict.fromkeys(labels) if label not in (BY_OWNER, BY_POD))
 
     @cached_property
     def role_labels(self) -> tuple[str, ...]:
-        """Return the labels of pods by which any entry tells roles and gangs."""
+        """Return the pod labels by which any entry distinguishes roles and gangs."""
         labels = (label for rule in self.rules for label in (*(rule.role or ()), rule.gang))
         return tuple(label for label in dict.fromkeys(labels) if label not in (BY_OWNER, BY_POD))
 
@@ -237,10 +237,10 @@ class WorkloadKinds:
 
 
 def load_kinds(custom_kinds: str | None = None, file: str = "kinds") -> WorkloadKinds:
-    """Return the table that comes with Weir, with an administrator's own entries before it.
+    """Return the built-in table of kinds, with an administrator's own entries before it.
 
     Raises:
-        InvalidFile: with everything that is wrong with them.
+        InvalidFile: with all mistakes in them.
     """
     return WorkloadKinds([*(read_table(custom_kinds, file) if custom_kinds else ()), *built_in()])
 
@@ -248,7 +248,7 @@ def load_kinds(custom_kinds: str | None = None, file: str = "kinds") -> Workload
 def _derived(
     pod: KubePod, top: KindRule, top_owner: Found, rule: KindRule, made_by: Found
 ) -> DerivedWorkload:
-    """Return the workload as the topmost owner and the owner that counts its pods describe it."""
+    """Return the workload as described by the topmost owner and by the owner that counts its pods."""
     role = _role(pod, rule.role or ())
     gang = _gang(pod, rule)
     counts, minima = _by_role(rule, made_by)
@@ -293,7 +293,7 @@ def _of_absent(
 
 
 def _reads_state(rule: KindRule) -> bool:
-    """Return True if an entry reads from an object how many pods it wants, or whether it is over."""
+    """Return True if an entry reads how many pods an object wants, or whether it has ended."""
     counted = any(part.each is not None or any(part.count.paths()) for part in rule.pods)
     return counted or any((rule.below, rule.succeeded, rule.failed, rule.suspended))
 
@@ -348,7 +348,7 @@ def _over(rule: KindRule, body: Found) -> WorkloadOutcome | None:
 
 
 def _over_s(rule: KindRule, body: Found) -> float:
-    """Return the time since which the condition holds by which an object is over; 0 if that isn't known."""
+    """Return since when the condition holds by which an object has ended; 0 if that is unknown."""
     ends = (
         condition
         for condition in (rule.succeeded, rule.failed)
@@ -358,7 +358,7 @@ def _over_s(rule: KindRule, body: Found) -> float:
 
 
 def _within(minima: Mapping[str, int], most: int) -> dict[str, int]:
-    """Return minima whose sum is at most `most`; the first roles keep theirs."""
+    """Return minima reduced to a sum of at most `most`; the first roles keep theirs."""
     kept: dict[str, int] = {}
     for role, least in minima.items():
         kept[role] = min(least, most)

@@ -1,4 +1,4 @@
-"""Terms of node selectors, which pods and volumes write in the same words."""
+"""Terms of node selectors, which pods and volumes write in the same form."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Suspensions of owners: by Weir in place of evictions, as the table of kinds states them, and by others."""
+"""Suspensions of owners: by Weir instead of evictions, as the table of kinds defines them, and by others."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ def _has_namespace(body: Mapping[str, Any]) -> bool:
 
 
 def missing_remedy(rule: KindRule, body: Mapping[str, Any]) -> str:
-    """Return the text that makes an object suspendable; empty if it is, or needn't be."""
+    """Return the text to add so that an object can be suspended; empty if it can, or needn't."""
     suspends = rule.suspends
     if suspends is None or not _has_namespace(body) or usable_suspension(rule, body) is not None:
         return ""
@@ -83,17 +83,17 @@ def missing_remedy(rule: KindRule, body: Mapping[str, Any]) -> str:
 
 
 def mark_of(rule: KindRule, body: Mapping[str, Any]) -> OwnerSuspension | None:
-    """Return the suspension by which Weir suspended an object to restart it; None if it didn't."""
+    """Return the suspension by which Weir suspended an object to restart it; None without one."""
     return suspension_of(rule) if is_marked(body) and _has_namespace(body) else None
 
 
 def is_marked(body: Mapping[str, Any]) -> bool:
-    """Return True if an object has the mark of a suspension by Weir, and none that was copied with it."""
+    """Return True if an object has a mark of Weir's suspension that is its own, and not a copied one."""
     return bool(suspended_by(body))
 
 
 def suspended_by(body: Mapping[str, Any]) -> str:
-    """Return the scheduler by which an object is marked; empty without a mark of its own."""
+    """Return the scheduler that marked an object as suspended; empty without a mark of its own."""
     metadata = body.get("metadata", {})
     uid, _, scheduler = str((metadata.get("annotations") or {}).get(RESTARTS, "")).partition(" ")
     return scheduler if uid and uid == metadata.get("uid") else ""

@@ -21,7 +21,7 @@ from weir.model.workloads import PodAffinityRule
 SPREAD_WISH = 100
 """Weight of a preferred spread, equal to the strongest affinity preference."""
 NO_POD = "no-pod"
-"""A mark that no pod bears."""
+"""A label set that no pod has."""
 _NAME_LENGTH_MAX = 160
 
 
@@ -62,7 +62,7 @@ class SymmetricRule:
 
 @dataclass(frozen=True, slots=True)
 class LabelSet:
-    """Pods selected by all of several selectors; with `returned`, the pods with a rule about those."""
+    """Pods selected by all of several selectors; with `returned`, pods that have a rule about such pods."""
 
     crowds: tuple[PodSelector, ...]
     returned: SymmetricRule | None = None
@@ -82,7 +82,7 @@ class LabelSet:
 
 @dataclass(slots=True)
 class _SelectedPod:
-    """A pod: the places where it is matched, its terms, and the label sets whose rules match it."""
+    """A pod: the index entries that match it, its terms, and the label sets whose rules match it."""
 
     namespace: str
     labels: Mapping[str, str]
@@ -94,8 +94,8 @@ class _SelectedPod:
 class PodSelectors:
     """Index of all pods, of the selectors in use, and of the pods that match each.
 
-    A selector that no rule uses any more stays for as long as pods bear its mark. So a rule that comes and
-    goes doesn't change the pods it counts each time.
+    A selector that no rule uses any more stays as long as pods have its label set. So pods don't change each
+    time a rule is added or removed.
     """
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class PodSelectors:
         return PodAffinities(tuple(sorted(marks)), tuple(sorted(rules, key=_by_words)))
 
     def see(self, pod: KubePod) -> frozenset[str]:
-        """Process a new or changed pod; return the other pods whose affinities change by it."""
+        """Process a new or changed pod; return the other pods whose affinities change because of it."""
         uid, metadata = pod.metadata.uid, pod.metadata
         before = self._pods.get(uid)
         wants: tuple[tuple[LabelSet, PodAffinityRule], ...] = ()
@@ -152,7 +152,7 @@ class PodSelectors:
         return frozenset(changed - {uid})
 
     def forget(self, uid: str) -> None:
-        """Process the end of a pod."""
+        """Process the deletion of a pod."""
         pod = self._pods.pop(uid, None)
         if pod is None:
             return
@@ -167,7 +167,7 @@ class PodSelectors:
             self._tidy(mark)
 
     def namespace(self, name: str, labels: Mapping[str, str] | None) -> frozenset[str]:
-        """Process a changed namespace (None: deleted); return the pods whose affinities change by it."""
+        """Process a changed or deleted (None) namespace; return the pods whose affinities change."""
         if self._namespaces.get(name) == labels:
             return frozenset()
         if labels is None:
@@ -181,7 +181,7 @@ class PodSelectors:
         return len(self._uses)
 
     def _match(self, uid: str, pod: _SelectedPod) -> bool:
-        """Find the marks a pod matches; whether they are others than before."""
+        """Find the label sets of a pod; return True if they have changed."""
         matched = {mark for mark in self._candidates(pod.labels) if self._matches(mark, pod)}
         if matched == pod.matched:
             return False
@@ -209,7 +209,7 @@ class PodSelectors:
         return set(bearers)
 
     def _tidy(self, mark: LabelSet) -> None:
-        """Forget a mark without rules and without pods."""
+        """Forget a label set without rules and without pods."""
         if self._uses.get(mark) != 0 or self._bearers[mark]:
             return
         del self._uses[mark], self._bearers[mark]
@@ -228,7 +228,7 @@ class PodSelectors:
             yield from self._by_pair.get(pair, ())
 
     def _within(self, mark: LabelSet) -> Iterator[str]:
-        """Yield the pods in the namespaces of a mark."""
+        """Yield the pods in the namespaces of a label set."""
         crowd = mark.crowds[0] if mark.crowds else None
         if crowd is not None and crowd.by_labels is None:
             for namespace in crowd.namespaces:
@@ -271,7 +271,7 @@ def _by_words(rule: PodAffinityRule) -> tuple[str, str, str, int]:
 
 
 def _wants(pod: KubePod) -> Iterator[tuple[LabelSet, PodAffinityRule]]:
-    """Yield the rules of a pod, each with the label set it counts."""
+    """Yield the rules of a pod, each with the label set that it counts."""
     affinity = pod.spec.affinity
     if affinity is not None and affinity.pod_affinity is not None:
         # As in Kubernetes, a pod counts if it matches all required terms
@@ -287,13 +287,13 @@ def _wants(pod: KubePod) -> Iterator[tuple[LabelSet, PodAffinityRule]]:
 
 
 def _returned(pod: KubePod) -> Iterator[LabelSet]:
-    """Yield the label sets under which a pod's own rules apply to other pods, where rules work both ways."""
+    """Yield the label sets by which a pod's own rules bind other pods."""
     for crowd, rule in _both_ways(pod):
         yield LabelSet((crowd,), rule)
 
 
 def _both_ways(pod: KubePod) -> Iterator[tuple[PodSelector, SymmetricRule]]:
-    """Yield the rules of a pod that work both ways, each with its selector, if that matches any pod."""
+    """Yield the rules of a pod that also bind other pods, each with its selector, if that matches any pod."""
     affinity = pod.spec.affinity
     near = affinity.pod_affinity if affinity is not None else None
     away = affinity.pod_anti_affinity if affinity is not None else None

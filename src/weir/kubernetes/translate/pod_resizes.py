@@ -15,7 +15,7 @@ PENDING, INFEASIBLE = "PodResizePending", "Infeasible"
 
 
 def count_resizes(pod: KubePod) -> None:
-    """Replace the requests in the spec of a pod on a node by the amounts that it takes of the node."""
+    """Replace the requests in the spec of a pod on a node by the amounts that it uses of the node."""
     spec, status = pod.spec, pod.status
     if not spec.node_name:
         return
@@ -37,7 +37,7 @@ def count_resizes(pod: KubePod) -> None:
 
 
 def _count(wanted: ContainerResources, status: ContainerStatus | PodStatus, *, refused: bool) -> None:
-    """Count the largest of the amounts that are wanted, allocated and in use."""
+    """Return the largest of the amounts that are requested, allocated and in use."""
     if status.resources is None:
         return
     stated = status.resources.requests, status.allocated_resources

@@ -1,7 +1,7 @@
 """Quantities of the API, exactly: nothing is rounded before it is summed.
 
-What the API server stores is canonical; an annotation holds any text that a user typed, so
-`.5`, which Kubernetes reads too, is read here.
+Quantities from the API server are canonical. An annotation may have any text that a user typed, so forms such
+as `.5` are read as Kubernetes reads them.
 """
 
 import math
@@ -15,11 +15,11 @@ from weir.model.resources import UNLIMITED, in_thousandths, quantity
 Written = str | int | float
 
 COUNTED_MAX = UNLIMITED // 1024
-"""A thousand of the largest amounts can still be summed."""
+"""Limit of an amount: a thousand of these can still be added without an overflow."""
 _NO_LEADING_DIGIT = re.compile(r"\s*[+-]?\.[0-9]")
 _DIGITS_SHOWN = 300
 _REMEMBERED = 4096
-"""A cluster's pods ask for the same few amounts."""
+"""Limit of cached quantities: the pods of a cluster request the same few amounts."""
 
 
 @lru_cache(maxsize=_REMEMBERED, typed=True)
@@ -38,7 +38,7 @@ def amounts(written: Mapping[str, Written]) -> dict[str, Fraction]:
     """Return every quantity of a list of resources.
 
     Raises:
-        ValueError: one of them is none; the message names its resource.
+        ValueError: one of the texts is no quantity; the message names its resource.
     """
     read: dict[str, Fraction] = {}
     for resource, amount in written.items():
@@ -53,7 +53,7 @@ def in_unit(resource: str, exactly: Fraction) -> int:
     """Return an amount in Weir's unit of a resource, rounded up.
 
     Raises:
-        ValueError: it is negative or more than can be counted.
+        ValueError: the amount is negative or too large.
     """
     value = math.ceil(exactly * 1000 if in_thousandths(resource) else exactly)
     if exactly < 0:
@@ -64,7 +64,7 @@ def in_unit(resource: str, exactly: Fraction) -> int:
 
 
 def shown(exactly: Fraction) -> str:
-    """Return an amount for people, however large it is."""
+    """Return an amount for people, even a very large one."""
     digits = len(str(abs(int(exactly)))) if abs(exactly) < 10**_DIGITS_SHOWN else _DIGITS_SHOWN
     return f"{float(exactly):g}" if digits < _DIGITS_SHOWN else f"an amount of over {_DIGITS_SHOWN} digits"
 

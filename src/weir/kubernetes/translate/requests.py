@@ -1,7 +1,7 @@
 """Requests of pods: from the fields of the API to a request that the engine can place.
 
-Amounts follow Kubernetes' own formula, so that what Weir counts is what the kubelet will admit. What can't
-be placed as it is written comes out as a sentence that says what to write instead; nothing is guessed.
+Amounts follow Kubernetes' own formula, so that Weir counts the same amounts as the kubelet. A request that
+can't be placed as written results in a sentence with the correct form; nothing is guessed.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -23,16 +23,17 @@ from weir.model.resources import ATTACHED_PREFIX, CPU, HOST_PORT_PREFIX, MEMORY
 from weir.model.workloads import WHOLE_MILLI, NodeAffinityRule, NodeExpression, PodAffinityRule, Request
 
 DEVICES_LABEL = "weir.dev/devices"
-"""A label Weir gives nodes in its own books: the device resource that they have."""
+"""Label that Weir gives nodes internally: the device resource that they have."""
 CLUSTER_LABEL = "weir.dev/cluster"
-"""Another one: the same on all nodes, which makes one domain of them."""
+"""Internal label with the same value on all nodes, which makes one topology domain of them."""
 ADDRESSES_MAX = 1 << 10
-"""Units of a port on all addresses of a node: a listener on one takes 1, a listener on all takes all."""
+"""Units of a port over all addresses of a node: a listener on one address uses 1, a listener on all uses all.
+"""
 PLENTY = 1 << 20
 _ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - nothing listens here
 DEVICES_MAX = 1024
 DEVICE_MEMORY_MAX = 1 << 50
-"""Bytes of one device: a pebibyte is more than any has."""
+"""Limit of the bytes of one device: a pebibyte, more than any device has."""
 FAMILIAR_CLASSES = {
     "train": 50,
     "build-preemptible": 75,
@@ -40,7 +41,7 @@ FAMILIAR_CLASSES = {
     "build": 100,
     "inference": 125,
 }
-"""Priority classes that KAI and Run:ai bring along, where the cluster doesn't have them."""
+"""Priority classes of KAI and Run:ai, which are known even if the cluster doesn't have them."""
 
 Amounts = dict[str, Fraction]
 
@@ -69,7 +70,7 @@ class PodRequest:
 
 
 def requested(pod: KubePod) -> Amounts:
-    """Return the resources a pod takes of a node: its greatest need at any moment, and its overhead.
+    """Return the resources that a pod uses of a node: its greatest need at any moment, and its overhead.
 
     Raises:
         ValueError: a quantity can't be read.
@@ -132,7 +133,7 @@ def _raise_to(to: Amounts, least: Mapping[str, Fraction]) -> None:
 
 
 def host_ports(spec: PodSpec) -> dict[str, int]:
-    """Return the node ports of a pod as resources: two pods collide where their addresses do."""
+    """Return the node ports of a pod as resources: two pods collide if their addresses do."""
     sidecars = (container for container in spec.init_containers if _is_sidecar(container))
     taken: dict[str, int] = {}
     for container in (*spec.containers, *sidecars):

@@ -24,7 +24,7 @@ class Urgency(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class EventSubject:
-    """The object an event is about."""
+    """The object that an event is about."""
 
     api_version: str
     kind: str
@@ -35,9 +35,9 @@ class EventSubject:
 
 @dataclass(frozen=True, slots=True)
 class EmitEvent:
-    """An event for people to read. It may be dropped when there are too many.
+    """An event for people to read. It may be dropped if there are too many.
 
-    Events about work that `waits` go before all others.
+    Events about pending work (`waits`) are sent before all others.
     """
 
     regarding: EventSubject
@@ -114,10 +114,12 @@ class Bind(_OfPod):
 
 @dataclass(frozen=True, slots=True)
 class Evict(_OfPod):
-    """Stop a pod, as far as its disruption budget allows. `because` is reported before; of many after.
+    """Stop a pod, as far as its disruption budget allows.
 
-    One that `insists` is tried until the budget allows it; any other is over with the first refusal. One that
-    `overrides` deletes the pod where its budget refuses. `needed_by` is the workload that needs it.
+    The event `because` is sent before the eviction, or after it if there are many.
+
+    With `insists` the eviction is tried until the budget allows it; otherwise the first refusal ends it. With
+    `overrides` the pod is deleted if its budget refuses. `needed_by` is the workload that needs the capacity.
     """
 
     grace_s: int | None = None  # None: the pod's own grace period
@@ -163,10 +165,10 @@ class UpsertWorkload(_OfPath):
 
 @dataclass(frozen=True, slots=True)
 class PatchStatus(_OfPath):
-    """Change an object's status. Those that wait are merged, field by field; a list is one field.
+    """Change an object's status. Queued changes are merged, field by field; a list is one field.
 
-    A status `inside` the object, not in a subresource, is merged with an `UpsertWorkload`, too. One that
-    holds `until_bound` is of a pending pod: it is dropped once the pod is bound, which may happen first.
+    A status `inside` the object, not in a subresource, is merged with an `UpsertWorkload`, too. A change with
+    `until_bound` is valid only for a pending pod: it is dropped once the pod is bound.
     """
 
     patch: Mapping[str, object]  # {"status": {...}}

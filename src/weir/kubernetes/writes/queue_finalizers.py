@@ -1,4 +1,4 @@
-"""Keep projects and departments there while work uses them: a finalizer, as for volume claims in use.
+"""Keep projects and departments while work uses them: by a finalizer, as for volume claims in use.
 
 A deleted project stays as `Leaving` until its last workload is over, with its quota and its namespaces. So
 one wrong deletion neither frees a namespace of its quota nor sends its pods to another scheduler.
@@ -16,9 +16,9 @@ from weir.kubernetes.writes.operations import PatchObject
 
 FINALIZER = f"{GROUP}/in-use"
 IDLE_S = 60.0
-"""A queue without work keeps the finalizer for this time: most get work again."""
+"""Time for which a queue without work keeps the finalizer: most queues get work again."""
 AGAIN_S = 30.0
-"""A write without effect is repeated after this time."""
+"""Time after which a write without effect is repeated."""
 PLURALS = {"Department": "departments", "Project": "projects"}
 NAMES_TOLD_MAX = 3
 
@@ -37,7 +37,7 @@ class QueueFinalizers:
 
     @property
     def has_work(self) -> bool:
-        """Return True if something changed that finalizers depend on."""
+        """Return True if a change happened on which finalizers depend."""
         return self._looked_at != (self._quota_objects.version, self._registry.uses_version)
 
     def take(self, now_s: float) -> list[PatchObject]:
@@ -89,7 +89,7 @@ class QueueFinalizers:
 
 
 def queues_used(quota_objects: QuotaObjects, users: Iterable[str]) -> set[Key]:
-    """Return the queues with work that isn't over, and those above them."""
+    """Return the queues with unfinished work, and the queues above them."""
     parents = {queue.name: queue.parent for queue in quota_objects.tree.queues}
     used: set[Key] = set()
     for project in users:
@@ -102,7 +102,7 @@ def queues_used(quota_objects: QuotaObjects, users: Iterable[str]) -> set[Key]:
 
 
 def leaving_messages(quota_objects: QuotaObjects, users: Mapping[str, Iterable[Gang]]) -> dict[Key, str]:
-    """Return a sentence for each queue that is being deleted, with the workloads that keep it."""
+    """Return a sentence for each queue that is being deleted, with the workloads that still use it."""
     messages: dict[Key, str] = {}
     parents = {queue.name: queue.parent for queue in quota_objects.tree.queues}
     for key, metadata in quota_objects.metadata.items():

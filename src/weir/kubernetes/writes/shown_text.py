@@ -1,10 +1,10 @@
-"""Texts that people read, with parts that others wrote."""
+"""Texts for people, with parts that untrusted users wrote."""
 
 
 def shown(text: str) -> str:
     """Return a text with unprintable characters escaped.
 
-    They could control a terminal, or turn the rest of the text around.
+    They could control a terminal, or reverse the direction of the rest of the text.
     """
     if text.isprintable():
         return text

@@ -61,7 +61,7 @@ class Pace:
 
 
 KEPT_IN = 8
-"""Least window in which some writes are kept for objects and statuses: a flood of pods doesn't fill it."""
+"""Window size from which on some writes are reserved for objects and statuses, so that pods can't fill it."""
 
 
 def _go(_: Bind | Evict | SuspendOwner) -> str:
@@ -232,7 +232,7 @@ class ApiWriter:
         return outcome
 
     async def _explain(self, fenced: LeaderGuard, pending: PendingWrite) -> None:
-        """Report why a pod is evicted before it is; among many evictions, when there is time."""
+        """Report why a pod is evicted before its eviction; among many evictions, when there is time."""
         because = pending.write.because if isinstance(pending.write, Evict) else None
         if because is None or pending.explained or self._under_way[Urgency.PODS] > self._pace.few:
             return
@@ -243,7 +243,7 @@ class ApiWriter:
     def _await_devices(self, pending: PendingWrite, sentence: str) -> None:
         """Schedule the next attempt of a binding whose devices are being prepared.
 
-        The claim of the devices has the time limit, not the binding.
+        The time limit is that of the devices' claim, not that of the binding.
         """
         pending.awaits_devices, pending.tried_s = True, 0.0
         pending.not_before_s = time.monotonic() + min(self._pace.devices_s, pending.backoff.next_s())
@@ -278,7 +278,7 @@ class ApiWriter:
         return None
 
     def _swallowed(self, object_queue: ObjectQueue, pending: PendingWrite) -> bool:
-        """Return True if a later status takes in one that would have to be sent again."""
+        """Return True if a status needn't be sent again, because a later queued status includes it."""
         for place, later in enumerate(object_queue.waiting):
             both = merge(pending, later) if later is not pending else None
             if both is not None:
@@ -313,7 +313,7 @@ class ApiWriter:
 
 
 def _gives_up(write: Write) -> bool:
-    """Return True for a stop that a plan may order again, of this pod or of another."""
+    """Return True for a stop that isn't retried: a plan may order it again, for this pod or another."""
     if isinstance(write, SuspendOwner):
         return write.restarts and write.suspends
     return isinstance(write, Evict) and not write.insists

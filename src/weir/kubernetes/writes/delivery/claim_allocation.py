@@ -30,7 +30,7 @@ from weir.kubernetes.writes.operations import AllocateClaim
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 TRIES = 4
-"""A claim that other writers change at the same moment is read again this many times."""
+"""Attempts to write a claim that other writers change at the same time; it is read again before each."""
 
 
 class AllocatedClaim(ApiStruct):
@@ -42,10 +42,10 @@ class AllocatedClaim(ApiStruct):
 
 
 async def allocate_claim(api: LeaderGuard, write: AllocateClaim) -> AllocatedClaim:
-    """Allocate a claim, or reserve one that has its devices already; return it as it is then.
+    """Allocate a claim, or reserve one that has its devices already; return its new state.
 
     Raises:
-        ApiError: it isn't so, or it is unknown.
+        ApiError: the write failed, or its outcome is unknown.
     """
     claim = await _tried(api, write)
     if write.special is not None:
@@ -59,7 +59,7 @@ async def check_devices(api: LeaderGuard, write: AllocateClaim, claim: Allocated
     """Check that the drivers have prepared the devices of a claim; release devices that can't be used.
 
     Raises:
-        DevicesPending: they haven't yet.
+        DevicesPending: the devices aren't prepared yet.
         Conflict: the devices can't be used.
     """
     failure = why_failed(claim.status, api.clock())
@@ -85,7 +85,7 @@ async def _tried(api: LeaderGuard, write: AllocateClaim) -> AllocatedClaim:
 
 
 async def _claim(api: LeaderGuard, write: AllocateClaim) -> AllocatedClaim:
-    """Return the claim as it is; a special one that is missing, or that is like no other, is made."""
+    """Return the claim as it is; a special claim is created if it is missing, or replaced if it differs."""
     special = write.special
     if special is None:
         claim = await api.get(write.path, AllocatedClaim)

@@ -14,7 +14,7 @@ from weir.kubernetes.api.errors import ApiError, ApiRefused, ApiUnreachable, Too
 LEAST = 16
 """Number of concurrent writes that are always allowed, even if the server is slow."""
 LATE_S = 2.5
-"""An answer after this time is late: half of the time limit of a write is gone."""
+"""Time after which an answer is late: half of the time limit of a write has passed."""
 _OVERLOADED, _LATE = 0.5, 0.75
 _BUSY = frozenset({503, 504})
 
@@ -32,7 +32,7 @@ class CongestionWindow:
     def __init__(
         self, most: int, *, late_s: float = LATE_S, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Begin with `most`, which it never passes."""
+        """Begin with the limit `most`, which is also the maximum."""
         self._most = most
         self._least = min(most, LEAST)
         self._late_s = late_s

@@ -41,14 +41,14 @@ class AllocatedStatus(ApiStruct):
 
 
 def stamped(allocation: dict[str, Any], now_s: float) -> dict[str, Any]:
-    """Return an allocation with its time, if devices have conditions: the time limit counts from it."""
+    """Return an allocation with its time, if devices have conditions: their time limit starts there."""
     if not any(result.get("bindingConditions") for result in _results(allocation)):
         return allocation
     return {**allocation, "allocationTimestamp": moment(now_s)}
 
 
 def why_failed(status: AllocatedStatus, now_s: float) -> str:
-    """Return why the devices of a claim can't be used; empty if they can, or may be prepared yet."""
+    """Return why the devices of a claim can't be used; empty if they can, or are still being prepared."""
     pending = why_pending(status)
     for device, result, conditions in _conditional(status):
         for name in result.get("bindingFailureConditions") or ():

@@ -24,16 +24,17 @@ PAUSE_S = 1.0
 STARTS_MAX = 64
 """Limit of queued events that aren't about pending work; above it, events of starts are left out.
 
-Each pod says itself where it is, and in a burst an event costs the API server as much as a binding.
+The status of each pod shows its node anyway, and in a burst an event costs the API server as much as a
+binding.
 """
 LATE_S, LOOK_S = 10.0, 0.1
 """Longest delay of a start's event while other pods start or stop, and the time between two checks."""
 BESIDE_S = 0.2
-"""Then they go no faster than this: to a server that has much to do an event is as much work as a pod."""
+"""Least time between such late events: for a busy server an event is as much work as a pod."""
 
 
 LATER_EVERY = 4
-"""Turns from one event about other work to the next, while events about pending work wait."""
+"""Number of turns between events about other work, while events about pending work wait."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,10 +77,10 @@ class EventRecorder:
         return len(self._first) + len(self._later)
 
     def say(self, event: EmitEvent) -> None:
-        """Queue an event, or drop it.
+        """Queue an event, or drop one if the queue is full.
 
-        If the queue is full, the namespace with the most start events loses the oldest of them; without start
-        events it is the one with the most events.
+        The namespace with the most start events loses its oldest one. Without start events it is the
+        namespace with the most events.
         """
         namespace = event.regarding.namespace
         if len(self) >= self._waiting_max:
@@ -123,7 +124,7 @@ class EventRecorder:
                     await asyncio.sleep(PAUSE_S)
 
     def _is_start_late(self) -> bool:
-        """Return True if a start's event has waited for too long."""
+        """Return True if the event of a start has waited for too long."""
         return time.monotonic() >= min(event.at_s for event in self._later.first_of_lines()) + LATE_S
 
     def _next(self) -> QueuedEvent | None:

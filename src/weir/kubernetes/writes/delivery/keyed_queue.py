@@ -1,7 +1,7 @@
 """Queue of writes: in order for each object, and independent for different objects.
 
-Of the writes to one object the most urgent one goes first, among equals the one that came first; a binding
-that waits for devices goes last. An object whose next write has to wait is in no queue until then.
+Of the writes to one object the most urgent one is sent first, among equals the oldest one; a binding that
+waits for devices is sent last. An object whose next write has to wait is in no queue until then.
 
 Namespaces take turns, so that the flood of one doesn't delay the others. Writes of one namespace keep their
 order. An eviction goes in the turn of the namespace that needs the capacity: a large reclaim delays no other
@@ -61,7 +61,7 @@ class ObjectQueue:
 
 
 class KeyedQueue:
-    """Queue of writes by object. `wake` is called when one has become ready."""
+    """Queue of writes by object. `wake` is called when a write has become ready."""
 
     def __init__(self, clock: Callable[[], float], wake: Callable[[], None]) -> None:
         self._clock = clock
@@ -77,7 +77,7 @@ class KeyedQueue:
         return iter(list(self._by_path.values()))
 
     def add(self, pending: PendingWrite) -> PendingWrite | None:
-        """Queue a write. Return the queued write that it was merged with; None if it was merged with none."""
+        """Queue a write. Return the queued write that it was merged with; None if it wasn't merged."""
         path = pending.write.object_path
         object_queue = self._by_path.get(path)
         if object_queue is None:
@@ -100,7 +100,7 @@ class KeyedQueue:
         return object_queue
 
     def give_back(self, object_queue: ObjectQueue) -> None:
-        """Note that the write in flight has ended or has to wait."""
+        """Record that the write being sent has ended or has to wait."""
         object_queue.under_way = None
         self.schedule(object_queue)
 
@@ -138,7 +138,7 @@ class KeyedQueue:
 
 
 def _turn_of(object_queue: ObjectQueue, write: Write) -> str:
-    """Return the namespace in whose turn a write to an object goes."""
+    """Return the namespace to whose turns a write to an object belongs."""
     needed_by = write.needed_by if isinstance(write, Evict | SuspendOwner) else ""
     return needed_by.partition("/")[0] or object_queue.namespace
 
@@ -153,7 +153,7 @@ def _swallow(object_queue: ObjectQueue, later: PendingWrite) -> PendingWrite | N
 
 
 def merge(earlier: PendingWrite, later: PendingWrite) -> PendingWrite | None:
-    """Return one write with the effect of two, or None if there is none."""
+    """Return one write with the effect of both; None if there is none."""
     write = None if earlier.term != later.term else _both(earlier.write, later.write)
     if write is None:
         return None

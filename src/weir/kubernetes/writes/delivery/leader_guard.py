@@ -1,6 +1,6 @@
 """Guard of writes: a connection that sends no write unless this replica leads.
 
-The fence is asked before every single request that writes, so that no caller can forget it.
+Leadership is checked before every single write, so that no caller can forget the check.
 """
 
 import time

@@ -1,7 +1,7 @@
 """Attempt at an operation: the request, and the meaning of the answer.
 
-An `ApiError` that leaves here means: try again later. If it `may_have_happened`, the next try
-knows that the write is uncertain and reads the object first.
+An `ApiError` from this module means: try again later. If it `may_have_happened`, the outcome of the write is
+uncertain, and the next attempt reads the object first.
 """
 
 import socket
@@ -54,7 +54,7 @@ class _PlacedSpec(ApiStruct):
 
 
 class _Placed(ApiStruct):
-    """A pod, decoded for its node only."""
+    """A pod, of which only the node is decoded."""
 
     metadata: Metadata
     spec: _PlacedSpec
@@ -64,7 +64,7 @@ async def send(api: LeaderGuard, write: Write, *, uncertain: bool) -> Outcome:
     """Send a write once.
 
     Raises:
-        ApiError: it has to be tried again.
+        ApiError: the write has to be tried again.
     """
     try:
         match write:
@@ -93,7 +93,7 @@ async def send(api: LeaderGuard, write: Write, *, uncertain: bool) -> Outcome:
 
 
 def _passes(error: ApiRefused) -> bool:
-    """Return True if the refusal wasn't about this operation."""
+    """Return True if the refusal has a passing cause that doesn't depend on the operation."""
     return isinstance(error, TooManyRequests) or error.status >= 500 or error.status in {401, 408}
 
 
@@ -188,14 +188,14 @@ def _ends(write: Evict, condition: PodCondition, now_s: float) -> Mapping[str, o
 
 
 def refused_by_budget(error: ApiError) -> bool:
-    """Return True if a disruption budget allows no eviction; of a pod with several the API says 500."""
+    """Return True if disruption budgets refuse an eviction; the API says 500 for a pod with several."""
     if isinstance(error, TooManyRequests):
         return error.by_budget
     return isinstance(error, ApiRefused) and error.status == 500 and _SEVERAL in error.message
 
 
 async def _stops(api: LeaderGuard, write: Evict) -> bool:
-    """Return True if the pod stops already, or is gone."""
+    """Return True if the pod is already terminating or deleted."""
     pod = await _pod(api, write)
     return pod is None or pod.metadata.deletion_timestamp is not None
 
@@ -228,7 +228,7 @@ async def emit(api: LeaderGuard, event: EmitEvent) -> None:
     """Create an event, which `kubectl describe` shows.
 
     Raises:
-        ApiError: it wasn't taken.
+        ApiError: the API server didn't accept the event.
     """
     path = path_of("events.k8s.io/v1", "events", event.regarding.namespace or "default")
     with suppress(AlreadyExists):

@@ -11,7 +11,7 @@ from weir.kubernetes.state.nodes.states import NodeStates
 from weir.kubernetes.writes.operations import ApplyObject
 
 AGAIN_S = 60.0
-"""The names are written again after this time: the object may have been deleted or changed."""
+"""Time after which the names are written again: the object may have been deleted or changed."""
 
 
 class SharedNodeList:

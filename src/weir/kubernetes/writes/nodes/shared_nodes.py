@@ -1,4 +1,4 @@
-"""Sets nodes aside for shares of GPUs where shares wait for one, and takes them back, neither too soon.
+"""Reserve nodes for shares of GPUs while shares wait for one, and release them after a while without shares.
 
 A node is set aside after shares have waited for a while, one node at a time. It is taken back after no share
 was on it for longer, and none waits. Only nodes that Weir set aside itself are taken back.
@@ -34,13 +34,13 @@ class SharedNodes:
         self._idle_since_s: dict[str, float] = {}  # by node that Weir set aside
 
     def set_rules(self, rules: SharedNodeRules) -> None:
-        """Go by these rules from now on."""
+        """Apply these settings from now on."""
         self._rules = rules
         self._next_s = 0.0
 
     @property
     def due_s(self) -> float | None:
-        """Return when to look again; None if there are no rules."""
+        """Return the time of the next check; None without rules."""
         return self._next_s if self._rules.max else None
 
     def take(self, now_s: float) -> list[PatchObject]:
@@ -73,7 +73,7 @@ class SharedNodes:
                 yield _labelled(name, None)
 
     def _waits(self, gang: Gang) -> bool:
-        """Return True if a pod of a workload waits for a node that takes shares."""
+        """Return True if a pod of a workload waits for a node that accepts shares."""
         if gang.project is None or not any(is_share(group.request) for group in gang.groups):
             return False
         refusal = self._cluster_state.node_states.no_shares

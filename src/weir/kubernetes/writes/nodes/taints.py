@@ -6,11 +6,11 @@ from weir.kubernetes.state.nodes.states import NodeStates
 from weir.kubernetes.writes.operations import PatchObject
 
 AGAIN_S = 15.0
-"""A taint that isn't seen after this time is written again."""
+"""Time after which a taint is written again if it doesn't appear on the node."""
 
 
 class NodeTaints:
-    """Writes the taint where it is missing or left over. All calls come from the control thread."""
+    """Writes the taint where it is missing, and removes it where it is left over. Control thread only."""
 
     def __init__(self, node_states: NodeStates) -> None:
         self._node_states = node_states
@@ -18,7 +18,7 @@ class NodeTaints:
 
     @property
     def due_s(self) -> float | None:
-        """Return when to look again; None if every taint is as it is to be."""
+        """Return the time of the next check; None if every taint is correct."""
         return min(self._again_s.values(), default=None)
 
     def take(self, now_s: float) -> list[PatchObject]:

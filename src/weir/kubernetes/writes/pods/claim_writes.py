@@ -16,7 +16,7 @@ def allocation_write(pod: KubePod, allocation: NewAllocation) -> AllocateClaim:
 
 
 def release_write(claim: ResourceClaim) -> PatchObject:
-    """Return the write that takes the devices from a claim, unless it has changed since it was seen."""
+    """Return the write that removes the devices from a claim, unless the claim has changed meanwhile."""
     meta = claim.metadata
     path = path_of(RESOURCE_API, "resourceclaims", meta.namespace, meta.name)
     status = {"allocation": None, "reservedFor": None}

@@ -1,7 +1,7 @@
 """Final ends of workloads: their pods are stopped with a condition that asks for no replacement.
 
-Weir changes no owner. A Job with the failure policy of the webhook fails by the condition. What other owners
-do with their stopped pods is their own affair, and new pods of an ended workload aren't placed.
+Weir changes no owner. A Job with the failure policy of the webhook fails by the condition. Other owners may
+replace their stopped pods, but new pods of an ended workload aren't placed.
 """
 
 from weir.control.port import LifecycleCause, LifecycleRule, StopPod
@@ -25,6 +25,6 @@ def ended(stop: StopPod) -> PodCondition | None:
 
 
 def still_made(kind: str, sentence: str) -> str:
-    """Return why pods of an ended workload wait that its owner made all the same."""
+    """Return why pods of an ended workload, which its owner made nevertheless, stay pending."""
     goes_on = f"Its {kind} makes new pods. They aren't placed: delete the {kind}."
     return sentence if sentence.endswith(goes_on) else f"{sentence} {goes_on}"

@@ -28,7 +28,7 @@ REASON = "NamespaceDeleted"
 AGAIN_S = 30.0
 """Time between two writes of the condition of one pod."""
 _BY_INDEX = "batch.kubernetes.io/job-index-failure-count"
-"""Annotation that the controller of Jobs writes on pods of Jobs with `backoffLimitPerIndex` alone."""
+"""Annotation that the Job controller writes only on pods of Jobs with `backoffLimitPerIndex`."""
 _SENTENCE = "Its namespace is being deleted."
 
 
@@ -44,8 +44,8 @@ class NamespaceEnds:
     """Pods of Jobs that are being deleted, by namespace. All calls come from the event loop.
 
     Args:
-        submit: takes the writes.
-        may_write: returns True if this instance leads; another one only keeps itself ready.
+        submit: queues the writes.
+        may_write: returns True if this instance leads; a standby instance only keeps its state.
         clock: has the times that are written.
     """
 
@@ -91,7 +91,7 @@ class NamespaceEnds:
                 self._write(namespace)
 
     def tell_all(self) -> None:
-        """Write all conditions, also those that an earlier leader has written."""
+        """Write all conditions, even those that an earlier leader has written."""
         for namespace in list(self._ending):
             self._write(namespace, again=True)
 

@@ -1,7 +1,7 @@
-"""Grace period of an eviction: that of the pod, up to the longest one of the policy.
+"""Grace period of an eviction: that of the pod, up to the maximum of the policy.
 
-A tenant may write any period on a pod, and delete the pod with any other. Until then the pod holds its GPUs,
-which other work may be owed.
+A tenant may set any period on a pod, and delete the pod with another. Until its end the pod holds GPUs to
+which other work may have a claim.
 """
 
 from math import ceil
@@ -10,7 +10,7 @@ from weir.kubernetes.state.gangs.gang import TrackedPod
 
 
 def shortened_grace_s(tracked: TrackedPod, most_s: float) -> int | None:
-    """Return the grace period of an eviction in place of a longer one of the pod; None if the pod's holds.
+    """Return the grace period of an eviction if it is shorter than the pod's own; None otherwise.
 
     `most_s` is the time that the workload has to stop: the longest of its pods, up to that of the policy.
     """

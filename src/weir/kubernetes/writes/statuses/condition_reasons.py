@@ -1,7 +1,7 @@
 """Reasons of the condition `PodScheduled` and of the events about pods that wait.
 
-Autoscalers buy nodes for pods whose condition has the reason `Unschedulable`, and for no others. So only
-work within its quota that more nodes would help has that reason; everything else has its own word.
+Autoscalers buy nodes for pods whose condition has the reason `Unschedulable`, and for no others. So only work
+within its quota that more nodes would help has that reason; other work has other reasons.
 """
 
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ UNREADABLE_POD = "Unreadable"
 _OWN_CODES = (GATED, VOLUME, CLAIM, OWNER_MISSING, REFUSED, WORKLOAD_ENDED)
 TOPOLOGY_NOT_FOUND, _STOPPED = "TopologyNotFound", "Stopped"
 _STOP_RULES = frozenset(rule.value for rules in (EvictionRule, LifecycleRule) for rule in rules)
-"""Rules by which pods are stopped: the reason of their successors until the next decision."""
+"""Rules by which pods are stopped: the reason of the pods that replace them, until the next decision."""
 
 
 def condition_reason(why: Explanation) -> str:

@@ -7,7 +7,7 @@ from weir.kubernetes.writes.operations import EmitEvent, EventSubject
 
 
 def regarding(gang: Gang, uid: str) -> EventSubject:
-    """Return its object, as an Event names it: without the uid `kubectl describe` doesn't find the event."""
+    """Return the reference to its object in an Event, with the uid that `kubectl describe` needs."""
     return EventSubject(API_VERSION, "Workload", gang.object_name, gang.key.namespace, uid)
 
 

@@ -1,4 +1,4 @@
-"""Fields of a workload's status, and which of its pods they are about."""
+"""Fields of a workload's status, and the pods that they are about."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -19,11 +19,12 @@ from weir.model.reasons import ReasonCode, as_sentence
 from weir.state.events import PodKey
 
 ALLOCATED_BYTES_MAX = 1 << 19
-"""Allocations of one workload that are recorded: an object of the API holds little more than a megabyte."""
+"""Limit of the recorded allocations of one workload: an object of the API holds little more than a megabyte.
+"""
 
 
 def pending(gang: Gang) -> Iterator[TrackedPod]:
-    """Yield its pods that have no place and could have one."""
+    """Yield its pods that have no node and could have one."""
     return (tracked for tracked in gang.pods() if not tracked.holds and not tracked.deleting)
 
 
@@ -113,7 +114,7 @@ def nominations(gang: Gang, nodes: Mapping[PodKey, str | None]) -> Iterator[Patc
 
 
 def pause_of(gang: Gang) -> Words | None:
-    """Return the values that estimate the Job controller's backoff; None without one."""
+    """Return the values for the estimate of the Job controller's back-off; None without one."""
     backoff = gang.backoff
     if gang.key.kind != "Job" or not backoff.lost or gang.is_over() is not None:
         return None

@@ -1,6 +1,6 @@
-"""Conditions of `PodGroup` objects, which a scheduler writes: whether the group is placed, and why it isn't.
+"""Conditions of `PodGroup` objects, which the scheduler has to write: is the group placed, or why not.
 
-As kube-scheduler does, the condition stays true once it was: it is about the group's first placement.
+As with kube-scheduler, a condition that was true stays true: it is about the group's first placement.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _TYPES = {"v1alpha2": "PodGroupScheduled"}
 _TYPE_SINCE_1_37 = "PodGroupInitiallyScheduled"
 DISRUPTION, PREEMPTED = "DisruptionTarget", "PreemptionByScheduler"
 AGAIN_S = 60.0
-"""Shortest time between two writes of a condition of which only the sentence has changed."""
+"""Shortest time between two writes of a condition if only its sentence has changed."""
 
 
 class GroupConditions:
@@ -91,7 +91,7 @@ def _disruption(phase: str, stop: Explanation | None, before: dict[str, str] | N
 
 
 def _since(condition: dict[str, str], before: dict[str, dict[str, str]], now_s: float) -> dict[str, str]:
-    """Return a condition with the time since when it has this status."""
+    """Return a condition with the time since which it has this status."""
     last = before.get(condition["type"])
     same = last is not None and last["status"] == condition["status"]
     changed_at = last["lastTransitionTime"] if last is not None and same else moment(now_s)

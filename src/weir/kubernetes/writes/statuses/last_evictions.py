@@ -1,4 +1,4 @@
-"""Last eviction of each workload, with the run that it lost: since its pods started, or last saved."""
+"""Last eviction of each workload, and the lost run time: since its pods started or last saved."""
 
 from dataclasses import dataclass, field
 
@@ -16,12 +16,12 @@ class _Eviction:
     words: Words
     at_s: float
     stopped: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """GPUs of each pod that is stopped, and when it started; by uid."""
+    """For each stopped pod, by uid, its GPUs and the time of its start."""
     lost_gpu_s: float | None = None
     saved_s: float = 0.0
 
     def count(self, saved_s: float) -> None:
-        """Count the lost run; a workload may save until its pods are gone."""
+        """Add up the lost run time; a workload may save a checkpoint until its pods are gone."""
         self.saved_s = max(self.saved_s, saved_s)
         if self.stopped:
             self.lost_gpu_s = sum(
@@ -38,7 +38,7 @@ class LastEvictions:
         self._evictions: dict[Gang, _Eviction] = {}
 
     def stops(self, gang: Gang, tracked: TrackedPod | None, cause: EvictionCause, now_s: float) -> None:
-        """Take note of a pod that is being stopped; pods that stop together are one eviction."""
+        """Record a pod that is being stopped; pods that stop together are one eviction."""
         words: Words = {
             "at": moment(now_s),
             "rule": cause.rule.value,
@@ -56,7 +56,7 @@ class LastEvictions:
         eviction.count(gang.checkpointed_s)
 
     def restore(self, gang: Gang, last: LastEviction) -> None:
-        """Take over the last eviction of a workload's object, unless there was a later one."""
+        """Restore the last eviction from a workload's object, unless a later one is known."""
         words: Words = {"at": last.at, "rule": last.rule, "sentence": last.sentence, "by": last.by}
         self._evictions.setdefault(gang, _Eviction(words, 0.0, lost_gpu_s=last.lost_gpu_seconds))
 

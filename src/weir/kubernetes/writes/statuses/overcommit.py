@@ -16,7 +16,7 @@ def overcommit_conditions(nodes: Sequence[OvercommittedNode]) -> list[Words]:
 
 
 def overcommit_event(change: OvercommitChange) -> EmitEvent:
-    """Return the event on a node; administrators read those, so it names the pods of others."""
+    """Return the event on a node. It names foreign pods, since only administrators read it."""
     node, now = EventSubject("v1", "Node", change.node, uid=change.node), change.now
     if now is None:
         return EmitEvent(node, "GPUOvercommitEnded", "Each pod has the GPUs that it holds again.")
@@ -25,7 +25,7 @@ def overcommit_event(change: OvercommitChange) -> EmitEvent:
 
 
 def stuck_event(over: OvercommittedNode) -> EmitEvent:
-    """Return the event that nothing on an over-committed node may be stopped any more."""
+    """Return the event that no pod on an over-committed node may be stopped any more."""
     note = (
         f"{over.sentence}. Weir's own pods on it aren't preemptible, so Weir doesn't stop them: "
         "delete or move pods of other schedulers, or pods that bound themselves."

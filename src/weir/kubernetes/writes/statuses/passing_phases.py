@@ -1,18 +1,20 @@
-"""Phases that pass: a workload that is about to change is written once, after the change."""
+"""Short phases: a workload that is about to change is written once, after the change."""
 
 from weir.kubernetes.state.gangs.gang import Gang
 from weir.kubernetes.writes.statuses.fields import pending
 from weir.kubernetes.writes.statuses.workload_body import WrittenStatus
 
 PASSING_S, STARTING_S = 1.0, 15.0
-"""A passing phase isn't written before it has lasted this time: usually, and "Starting" while many workloads
-change. Most of them run before, and one write says it all."""
+"""Time after which a short phase is written: usually, and "Starting" while many workloads change.
+
+Most workloads run before that, and one write is enough.
+"""
 OWNER_S = 10.0
-"""Time to wait for the owners of pods. Until then, a pod may belong to another workload."""
+"""Time to wait for the owners of pods. Until then, a pod may turn out to belong to another workload."""
 
 
 def passing_until(gang: Gang, phase: str, done: WrittenStatus, *, has_reason: bool, is_burst: bool) -> float:
-    """Return until when the state of a workload is likely to be another one in a moment."""
+    """Return until when the state of a workload is likely to change again."""
     assert gang.head is not None
     if done.undecided_s is not None:
         return done.undecided_s + PASSING_S  # its pods are back: the next decision has their reason

@@ -20,7 +20,7 @@ from weir.kubernetes.writes.statuses.fields import pending
 from weir.kubernetes.writes.statuses.values import cut
 
 REASON_EVERY_S, SENTENCE_EVERY_S = 1.0, 60.0
-"""Shortest time between two conditions of a pod, where the reason or only the sentence has changed."""
+"""Shortest times between two conditions of a pod: if the reason changes, and if only the sentence does."""
 EVENT_AGAIN_S = 1800.0
 """Age at which an event is repeated: the API server forgets events after an hour."""
 _NEVER_S = float("-inf")
@@ -50,7 +50,7 @@ class PendingPods:
     def take(
         self, gang: Gang, pods: Iterable[tuple[TrackedPod, Explanation]], now_s: float
     ) -> Iterator[Write | EmitEvent]:
-        """Yield the writes for these pods, which are all that wait."""
+        """Yield the writes for these pods, which have to be all pending pods of the workload."""
         conditions: dict[str, _WrittenCondition] = {}
         due: list[float] = []
         for tracked, why in pods:

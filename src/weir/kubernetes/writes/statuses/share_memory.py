@@ -16,8 +16,8 @@ MEMORY_EXCEEDED = "GPUMemoryExceeded"
 def memory_isolation(gang: Gang, holding: Iterable[TrackedPod], cluster_state: ClusterState) -> Words:
     """Return the field on the memory isolation of a workload's shares.
 
-    It has no value without a placed share. Until every agent could report, what was written stays. Agents
-    watch no memory of shares that a DRA driver offers.
+    It has no value without a placed share. Until every agent had time to report, the previous value stays.
+    Agents don't watch the memory of shares from a DRA driver.
     """
     placed = [tracked for tracked in holding if tracked.info is not None]
     shares = [tracked for tracked in placed if tracked.info is not None and is_share(tracked.info.request)]
@@ -46,9 +46,10 @@ def _stated(gang: Gang, cluster_state: ClusterState) -> str | None:
 
 
 def _is_limited(tracked: TrackedPod, cluster_state: ClusterState) -> bool:
-    """Return True if a pod has its limit and reads it, and something heeds it, as far as anyone has seen.
+    """Return True if a pod's limit of memory is set and enforced, as far as is known.
 
-    That is the toolkit of a node with the label, or the driver, as the agent of the node has read back.
+    It is enforced by the container toolkit of a node with the label, or by the driver, as its node's agent
+    has read.
     """
     node = cluster_state.node_states.node(tracked.node)
     is_heeded = cluster_state.share_memory.is_limited(tracked) or (
@@ -58,7 +59,7 @@ def _is_limited(tracked: TrackedPod, cluster_state: ClusterState) -> bool:
 
 
 def _has_limit(tracked: TrackedPod, cluster_state: ClusterState) -> bool:
-    """Return True if a pod has its limit and reads it, and hasn't been seen to use more."""
+    """Return True if a pod's containers have the limit, and no use beyond it was seen."""
     memory = cluster_state.share_memory
     has_variables = f"{PREFIX}{SHARE_VARIABLES}" in cluster_state.resolver.annotations(tracked.key)
     return has_variables and memory.limit(tracked) > 0 and not memory.of([tracked])

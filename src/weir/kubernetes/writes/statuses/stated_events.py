@@ -31,7 +31,7 @@ _READ = (
 
 @dataclass(frozen=True, slots=True)
 class StatedEvent:
-    """An event. `id` tells it from the others of its workload, whenever it is read."""
+    """An event. `id` is the same whenever the event is read, and unique within its workload."""
 
     id: str
     at_s: float
@@ -49,7 +49,7 @@ class StatedEvent:
 def stated_events(name: str, project: str, status: WorkloadStatus, now_s: float) -> Iterator[StatedEvent]:
     """Yield the events that a status states; `name` has the namespace.
 
-    A status states no time of an idle warning: one that still holds is of now.
+    A status has no time of an idle warning: a valid warning gets the present time.
     """
     run = 0 if status.life is None else status.life.restarts
     if status.phase == "Running" and status.started_at:
@@ -81,7 +81,7 @@ def eviction_event(name: str, evicted_at: str, sentence: str) -> StatedEvent:
 
 
 def _end(name: str, status: WorkloadStatus, ended_at: str) -> StatedEvent:
-    """Return the end; one by a time rule or a failed dependency is a failure, as on a machine."""
+    """Return the end as an event; an end by a time rule or a failed dependency counts as a failure."""
     rule = "" if status.reason is None else status.reason.why
     is_failure = status.phase == "Failed" or (
         rule in LifecycleRule.__members__.values() and rule != LifecycleRule.WITHDRAWN
@@ -138,14 +138,14 @@ class PastEvents:
         self._events: dict[Gang, _GangEvents] = {}
 
     def evicted(self, gang: Gang, cause: EvictionCause, now_s: float) -> None:
-        """Note an eviction: the next one may come before a status states it."""
+        """Record an eviction: the next one may come before a status states it."""
         if self.has_rules(gang.key.namespace):
             event, events = eviction_event(gang.name, moment(now_s), cause.sentence), self._of(gang)
             events.stated.setdefault(event.id, event)
             events.has_news = True
 
     def returns_quota(self, gang: Gang, cause: EvictionCause, now_s: float) -> Words:
-        """Note an eviction for a workload; return the fields of its status that keep it."""
+        """Record an eviction for a workload; return the fields of its status that keep it."""
         is_return = cause.rule == EvictionRule.RECLAIM_QUOTA and self.has_rules(gang.key.namespace)
         if not is_return or (events := self._of(gang)).quota_returned_at == moment(now_s):
             return {}
@@ -160,7 +160,7 @@ class PastEvents:
     def add_to(self, status: Words, gang: Gang, workload_object: WorkloadObject | None, now_s: float) -> None:
         """Add the past events to a new status; `workload_object` is the object as it was last seen.
 
-        Its status counts too, as another leader may have written it.
+        The events of its status are included, since another leader may have written them.
         """
         before = WorkloadStatus() if workload_object is None else workload_object.status
         news = (

@@ -1,7 +1,7 @@
 """Reports to people: `Workload` objects, conditions of pending pods, and Events.
 
-Nothing of it decides anything. What is written is the difference to what was written before. An object that
-changes often is written as often as the rate limit allows, with its newest state.
+No decision depends on these reports. Each write is the difference to the previous one. An object that changes
+often is written as often as the rate limit allows, with its newest state.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -46,20 +46,20 @@ from weir.kubernetes.writes.statuses.workload_body import (
 from weir.model.reasons import EvictionCause, as_clause
 
 AT_ONCE = 500
-"""Workloads looked at in one turn."""
+"""Number of workloads that are checked in one turn."""
 AGAIN_S = 5.0
 AGAIN_AFTER_S = 1.0
-"""Least time between two writes about a workload that stays in its phase, while pods join it."""
+"""Least time between two writes about a workload in the same phase, while pods are added to it."""
 FEW = 32
-"""Up to this number, workloads are written at once even in a burst: the namespaces share it."""
+"""Number of workloads that are written at once even in a burst; namespaces share it."""
 BUSY_EVERY_S = 2.0
-"""Time between two looks at overdue writes in a burst."""
+"""Time between two checks of overdue writes in a burst."""
 WAITS_S, UNKNOWN_S, RUNS_S = 5.0, 15.0, 60.0
 """Delays of statuses in a burst of writes: a reason or an end, a first `pending`, and the other states."""
 SETTLED_S, ARRIVING_S = 0.3, 2.0
 """Delay before the reason of a pending pod is published: usually, and while its gang's pods still arrive."""
 REWORDED_S = 60.0
-"""Delay of a reason whose words alone changed, while more than FEW workloads are pending."""
+"""Delay of a reason of which only the words changed, while more than FEW workloads are pending."""
 WAITING_AT_ONCE = 8
 """In a burst, the number of pending workloads whose reasons are written in one turn."""
 EVENTS_HELD_MAX = 16  # events of a workload that are kept until its object exists
@@ -68,7 +68,7 @@ _WAITING = frozenset(("Pending", "Refused", "Running", "Starting"))
 
 
 class StatusWriter:
-    """Writer of everything for people about workloads. All calls come from the control thread."""
+    """Writes everything about workloads that people read. All calls come from the control thread."""
 
     def __init__(self, cluster_state: ClusterState, reasons: Mapping[str, Explanation]) -> None:
         self._cluster_state, self._registry = cluster_state, cluster_state.registry
@@ -117,7 +117,7 @@ class StatusWriter:
             events.append(EmitEvent(regarding(gang, ""), reason, cut(sentence), action, type_, waits=True))
 
     def reasons_changed(self, names: Iterable[str]) -> None:
-        """Note that these workloads wait for another reason now."""
+        """Record that these workloads have another pending reason now."""
         named, names = self._registry.named, list(names)
         changed = {named[name]: None for name in names if name in named}
         if len(names) > FEW:  # most of these have only a changed number, which changes again soon
@@ -126,7 +126,7 @@ class StatusWriter:
         self._reasoned.update(changed)
 
     def _is_reworded_soon(self, gang: Gang) -> bool:
-        """Return True if only the words of its reason have changed, which are then written later."""
+        """Return True if only the words of its reason have changed, which are written later."""
         done, why = self._written.get(gang), self._reasons.get(gang.name)
         if done is None or why is None or done.why != why.why:
             return False
@@ -144,10 +144,10 @@ class StatusWriter:
         return min(self._later.values(), default=None)
 
     def take(self, now_s: float, *, busy: bool = False) -> list[Write | EmitEvent]:
-        """Return the operations due now; `busy`: while many pods start or stop, the rest waits.
+        """Return the operations due now; with `busy`, while many pods start or stop, most of them wait.
 
-        To the API server a status of a workload costs as much as a binding. Most of what changes in a burst
-        is about to change again.
+        For the API server a status of a workload costs as much as a binding. Most changes in a burst are soon
+        outdated by the next one.
         """
         self._come_due(now_s)
         changed = self._registry.changed
@@ -215,7 +215,7 @@ class StatusWriter:
         return phase == "Pending" and waited_s < UNKNOWN_S and self._why(gang, phase) is None
 
     def _follows(self, gang: Gang, done: WrittenStatus, now_s: float) -> bool:
-        """Return True if a status was just written, and no event or pending pod needs a new one now."""
+        """Return True if a status was just written, and no event or pending pod needs another one now."""
         soon = now_s < done.at_s + AGAIN_AFTER_S and done.phase in _MOVING
         return soon and gang not in self._events and not any(pending(gang))
 
@@ -230,7 +230,7 @@ class StatusWriter:
         return [*first, status_patch(gang, status, urgent=urgent)]
 
     def not_written(self, gang: Gang, now_s: float) -> None:
-        """Write all of a workload again after a while, because a write of it was refused."""
+        """Write all of a workload again after a while, because one of its writes was refused."""
         done = self._written.get(gang)
         if not (gang.count or gang.foreseen):
             self._drop(gang)  # the object may have been deleted with its owner
@@ -294,7 +294,7 @@ class StatusWriter:
     def _passing_until(
         self, gang: Gang, phase: str, why: Explanation | None, done: WrittenStatus, now_s: float
     ) -> float:
-        """Return until when its state is likely to be another one in a moment."""
+        """Return until when its state is likely to change again."""
         undecided = phase == "Pending" and why is not None and why is self._stops.get(gang)
         done.undecided_s = (done.undecided_s or now_s) if undecided else None
         is_burst = self._is_burst and gang.key.namespace not in self._calm
@@ -312,7 +312,7 @@ class StatusWriter:
                 done.missing_s, done.spec, done.status, done.found = None, "", b"", ""
 
     def _patches(self, gang: Gang, status: Words, done: WrittenStatus, now_s: float) -> Iterator[PatchStatus]:
-        """Yield the changes of its status; all of it if its present one is unknown."""
+        """Yield the changes of its status; the whole status if the present one is unknown."""
         text = msgspec.json.encode(status)
         if text == done.status:
             return
@@ -337,7 +337,7 @@ class StatusWriter:
             by_gang.pop(gang, None)
 
     def _begin(self, gang: Gang, done: WrittenStatus, now_s: float) -> None:
-        """Take over the fields of its object, so that times go on from there."""
+        """Copy the fields of its object, so that times continue from there."""
         for reason, sentence in notices(gang):
             self._say(gang, reason, sentence, "Scheduling", "Normal")
         stored = self._registry.object_of(gang)
@@ -370,7 +370,7 @@ class StatusWriter:
     def _waits(
         self, gang: Gang, phase: str, why: Explanation | None, done: WrittenStatus, now_s: float
     ) -> Iterator[Write | EmitEvent]:
-        """Yield the conditions and events of its pods that wait, and an event of its own."""
+        """Yield the conditions and events of its pending pods, and an event of its own."""
         settled_s = done.since_s + (ARRIVING_S if gang.reported_gate else SETTLED_S)
         if now_s < settled_s:
             if any(pending(gang)):

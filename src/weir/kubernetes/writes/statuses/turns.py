@@ -12,7 +12,7 @@ def namespace_of(gang: Gang) -> str:
 
 
 def calm_namespaces(gangs: Collection[Gang], few: int) -> frozenset[str]:
-    """Return the namespaces that have no part in a burst: each has at most its share of a few workloads."""
+    """Return the namespaces without a part in a burst: each has at most its share of FEW workloads."""
     counts = Counter(map(namespace_of, gangs))
     share = max(1, few // max(1, len(counts)))
     return frozenset(namespace for namespace, count in counts.items() if count <= share)

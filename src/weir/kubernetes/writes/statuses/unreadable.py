@@ -33,7 +33,7 @@ def unreadable_writes(unread: UnreadableObject, now_s: float) -> Iterator[Write 
 
 
 def _event(unread: UnreadableObject) -> EmitEvent | None:
-    """Tell people that an object can't be read; None where an event can't name it."""
+    """Report that an object can't be read; None if an event can't name the object."""
     kind = _KINDS.get(unread.resource)
     if kind is None:
         return None

@@ -1,4 +1,4 @@
-"""Workloads as their objects show them: the words of a status, and differences between two of them."""
+"""Values of workloads in their objects: the words of a status, and differences between two of them."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from weir.state.events import Nominated
 Words = dict[str, Any]
 SENTENCE_MAX = 2000
 NAMED_MAX = 16
-"""Workloads and nodes that a list of an object names: a reclaim may stop thousands."""
+"""Limit of workloads and nodes in a list of an object: a reclaim may stop thousands."""
 TROUBLES_NAMED_MAX = 4
 
 
@@ -80,7 +80,7 @@ def _idle_of(progress: IdleProgress, idle: IdleState) -> Words:
 
 
 def nomination_status(gang: Gang, nomination: Nominated) -> Words:
-    """Return a nomination as the object states it: by the names of pods, which outlive their slots."""
+    """Return a nomination by the names of pods, which stay valid when slots change."""
     places = []
     for place in nomination.places:
         tracked = gang.at(place.pod)
@@ -99,7 +99,7 @@ def digest(words: Words) -> str:
 
 
 def over(status: Words, before: Words) -> Words:
-    """Return a merge patch that removes former numbers; all of it where nothing was written before."""
+    """Return a merge patch that replaces former numbers; the plain numbers if none were written before."""
     if not before:
         return status
     patch = {key: value for key, value in status.items() if before.get(key) != value}
@@ -111,7 +111,7 @@ def over(status: Words, before: Words) -> Words:
 
 
 def is_reworded(patch: Words, before: Words) -> bool:
-    """Return True if a patch changes nothing but the words and numbers of the reason."""
+    """Return True if a patch changes only the words and numbers of the reason."""
     if set(patch) != {"reason"}:
         return False
     reason, last = patch["reason"], before.get("reason")
@@ -119,19 +119,19 @@ def is_reworded(patch: Words, before: Words) -> bool:
 
 
 def cut(sentence: str) -> str:
-    """Return as much of a sentence as an object holds, and as anybody reads."""
+    """Return the beginning of a sentence, as much as an object holds and a person reads."""
     sentence = shown(sentence[: SENTENCE_MAX + 1])
     return sentence if len(sentence) <= SENTENCE_MAX else f"{sentence[: SENTENCE_MAX - 1]}…"
 
 
 def expected(why: Explanation | None) -> str | None:
-    """Return when it may start, where that is only a matter of time; else None."""
+    """Return when the workload may start, if that is only a matter of time; else None."""
     until_s = None if why is None else why.numbers.get("until_s")
     return moment(until_s) if isinstance(until_s, int | float) else None
 
 
 def plain(numbers: Mapping[str, object]) -> Words:
-    """Return numbers of a reason as an object holds them; of a list the first NAMED_MAX."""
+    """Return the numbers of a reason in a form that an object holds; of a list the first NAMED_MAX."""
     return {
         key: list(value)[:NAMED_MAX] if isinstance(value, list | tuple | set | frozenset) else value
         for key, value in numbers.items()

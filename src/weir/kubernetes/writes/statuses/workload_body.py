@@ -1,8 +1,8 @@
 """Bodies of a `Workload` object: its spec and its status, and the record of the last write.
 
-An object is made together with its status, in one write. Every Job costs six others: itself, its pod, the
-binding, the status of the pod, and two statuses of the Job. Without the seventh, Jobs would be missing from
-`kubectl get workloads.weir.dev`.
+An object is made together with its status, in one write. Every Job costs six other writes: itself, its pod,
+the binding, the status of the pod, and two statuses of the Job. The seventh write shows the Job in `kubectl
+get workloads.weir.dev`.
 """
 
 from collections.abc import Container, Iterator, Sequence
@@ -80,7 +80,7 @@ def phase_of(gang: Gang) -> str:
 
 
 def goes_with_its_owner(gang: Gang, done: WrittenStatus, state: ClusterState) -> bool:
-    """Return True if its object was deleted with its owner, before its pods: another would count again."""
+    """Return True if its object was deleted with its owner, before its pods: it isn't created again."""
     is_going = any(pod.holds or pod.deleting for pod in gang.pods())
     has_begun = bool(done.spec) or done.missing_s is not None or is_going
     is_missing = not gang.key.uid or gang.name not in state.registry.objects
@@ -88,17 +88,17 @@ def goes_with_its_owner(gang: Gang, done: WrittenStatus, state: ClusterState) ->
 
 
 def may_change(gang: Gang, done: WrittenStatus, state: ClusterState) -> bool:
-    """Return True if its object may get another spec. That of a deleted owner holds until its pods go."""
+    """Return True if the spec of its object may change; after the deletion of its owner it may not."""
     return _left_object(gang, state) is None and bool(gang.count or gang.foreseen or not done.spec)
 
 
 def _left_object(gang: Gang, state: ClusterState) -> WorkloadObject | None:
-    """Return its object if the owner that it describes was deleted."""
+    """Return the object if the owner in it was deleted."""
     return state.registry.object_of(gang) if maker_is_gone(gang, state.resolver.owners) else None
 
 
 def spec_body(gang: Gang, done: WrittenStatus, is_node: Container[str]) -> Words:
-    """Return the spec of a workload's object; `done.counts` is brought up to date."""
+    """Return the spec of a workload's object, after an update of `done.counts`."""
     key = gang.key
     workload = gang.reported or workload_of(gang, is_node)
     counts = _counts_without_replaced(gang, workload.groups, done.counts)
@@ -116,7 +116,7 @@ def _counts_without_replaced(
 ) -> tuple[int, ...]:
     """Return the pods of each group, without terminating pods that have a replacement.
 
-    `before` are the counts as they were last.
+    `before` are the previous counts.
     """
     counts = []
     for index, group in enumerate(groups):
@@ -128,7 +128,7 @@ def _counts_without_replaced(
 
 
 def _groups_in_use(gang: Gang, groups: tuple[PodGroup, ...]) -> tuple[PodGroup, ...]:
-    """Return those that have pods or are needed: pods may have gone over to another group."""
+    """Return the groups that have pods or are needed: pods may have moved to another group."""
     pairs = zip_longest(groups, gang.groups[: len(groups)])
     used = tuple(
         pod_group for pod_group, group in pairs if pod_group.min or group is None or not group.is_empty
@@ -137,16 +137,16 @@ def _groups_in_use(gang: Gang, groups: tuple[PodGroup, ...]) -> tuple[PodGroup, 
 
 
 def left_behind(gang: Gang, state: ClusterState) -> Words:
-    """Return the removal of a status that another owner of the name has left; empty if there is none.
+    """Return the patch that removes the status of an earlier owner of the name; empty without one.
 
-    Its object may outlive the owner: then it becomes the object of this workload.
+    The object may outlive its owner: then it becomes the object of this workload.
     """
     is_anothers = gang.name in state.registry.objects and state.registry.object_of(gang) is None
     return dict.fromkeys(WorkloadStatus.__struct_encode_fields__) if is_anothers else {}
 
 
 def _in_full(spec: Words) -> Words:
-    """Return a spec that removes the fields it doesn't state, which the object may have from before."""
+    """Return a complete spec: fields without a value are removed from the object."""
     topology = spec.get("topology")
     return {
         **dict.fromkeys(WorkloadSpec.__struct_encode_fields__),
@@ -157,7 +157,7 @@ def _in_full(spec: Words) -> Words:
 
 
 def upsert(gang: Gang, spec: Words, digest: str, *, exists: bool) -> UpsertWorkload:
-    """Return the write of a workload's object; `exists`: it has one."""
+    """Return the write of a workload's object; `exists`: the object exists already."""
     key = gang.key
     reference = {
         "apiVersion": key.api_version,
@@ -230,9 +230,10 @@ def status_body(
 def _ended_at(gang: Gang, phase: str, done: WrittenStatus) -> str | None:
     """Return the end of a workload; None if it isn't over.
 
-    Control knows the end of work that it ended, or whose pods succeeded. Other work has lost its pods before,
-    so the time is that of its owner's condition. It isn't after the moment at which Weir saw that the work is
-    over. Control also ends work that leaves a project and waits in another one, which isn't over.
+    Control knows when work ended that it stopped itself, or whose pods succeeded. For other work, whose pods
+    were gone before, the time of its owner's condition is used. It is never later than the moment at which
+    Weir saw the end. Control also ends work that leaves a project
+    and waits in another one, which isn't over.
     """
     if phase not in PHASES.values():
         return None
@@ -265,9 +266,10 @@ def _conditions(holding: Sequence[TrackedPod], cluster_state: ClusterState) -> l
 
 
 def _size(gang: Gang, phase: str, done: WrittenStatus, cluster_state: ClusterState) -> tuple[int, int]:
-    """Return its pods, and thousandths of their devices; of an ended one, the most it had or asked for.
+    """Return its number of pods and thousandths of devices.
 
-    The pods of an ended one are gone. After a change of the leader its object alone says what they were.
+    An ended workload has the most that it had or requested: its pods are gone, and after a change of the
+    leader only its object has their number.
     """
     if gang.foreseen and gang.head is not None:
         first, follower = (
@@ -291,7 +293,7 @@ def _size(gang: Gang, phase: str, done: WrittenStatus, cluster_state: ClusterSta
 
 
 def _devices_milli(gang: Gang, node_states: NodeStates) -> int:
-    """Return thousandths of devices of all its pods, and of absent pods."""
+    """Return the thousandths of devices of all its pods, absent ones included."""
     places = [(tracked.info.request, tracked.node) for tracked in gang.pods() if tracked.info is not None]
     places += [(request, "") for request in _absent_requests(gang)]
     return sum(_milli_of(request, node_states, node) for request, node in places)
