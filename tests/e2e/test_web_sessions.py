@@ -135,7 +135,7 @@ def test_a_link_in_the_place_of_the_socket_is_not_followed(server: Serving) -> N
         return status == 502
 
     until(is_refused)
-    assert "has no socket of its user" in link[-1]["detail"]
+    assert "there is no socket of its user" in link[-1]["detail"]
 
 
 def test_a_session_that_is_over_or_is_none_is_refused(server: Serving) -> None:

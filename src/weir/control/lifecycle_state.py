@@ -24,7 +24,7 @@ class SuspendReason(StrEnum):
     GATED = "its pods aren't ready to be started"
     BEGIN_TIME = "it begins later"
     DEPENDENCY = "it waits for another workload"
-    FAULT = "the scheduler failed at it"
+    FAULT = "the scheduler failed on this workload"
 
 
 REASONS = {

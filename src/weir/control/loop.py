@@ -117,7 +117,7 @@ class Control:
                     raise
                 _LOG.error("workload_set_aside", workload=name, exc_info=error)
                 failure = f"{type(error).__name__}: {error}"[:SENTENCE_MAX]
-                why = f"the scheduler failed at it ({failure}) and tries it again later"
+                why = f"the scheduler failed on this workload ({failure}) and will try it again later"
                 self._lives.set_aside(name, why, now_s, now_s + RETRY_AFTER_S)
         return self._decide(self.cluster, self._policy, now_s, self.cache)
 

@@ -171,7 +171,7 @@ class KubernetesBackend:
             about: tuple[TrackedPod, int, PodUsage] = write.about  # type: ignore[assignment]
             tracked, start, usage = about
             if not tracked.assumed or tracked.written_start != start or tracked.deleting:
-                return "It was to be bound to another place since."
+                return "A newer decision gives it another node."
             return self.cluster_state.node_states.refusal(tracked.key, usage)
 
     # The backend port

@@ -231,7 +231,7 @@ def _outcome(answer: httpx.Response) -> Attempt:
     if answer.is_success:
         return Attempt(f"the receiver answered {status}")
     if status == httpx.codes.GONE:
-        return Attempt("the receiver answered 410: it wants no more", DeliveryProblem.GONE)
+        return Attempt("the receiver answered 410: it wants no more messages", DeliveryProblem.GONE)
     if answer.is_redirect:
         return Attempt(f"the receiver answered {status}: redirects aren't followed", DeliveryProblem.RECEIVER)
     if answer.is_client_error and status not in (401, 403, 404, 408, 425, 429):

@@ -71,7 +71,7 @@ def _check_job(job: str, variables: Mapping[str, str]) -> None:
     """
     own = variables.get("SLURM_JOB_ID", "")
     if not job:
-        raise SlurmError(f"a job knows itself alone, with -j {own}: `weir list` lists the workloads")
+        raise SlurmError(f"a job can query only itself, with -j {own}: `weir list` lists the workloads")
     if job not in (own, variables.get("SLURM_ARRAY_JOB_ID"), task_of(variables)):
         raise SlurmError(f"job {job} is another one: `weir describe {job}` shows it")
 

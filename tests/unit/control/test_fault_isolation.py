@@ -58,7 +58,7 @@ def test_one_faulty_workload_is_set_aside_with_a_reason_and_tried_again_later() 
     scene.control.step()
     assert scene.started == set(names) - {"job-7"}
     job = scene.control.cluster.jobs["job-7"]
-    reported = "the scheduler failed at it (ZeroDivisionError: division by zero) and tries it again later"
+    reported = "the scheduler failed on this workload (ZeroDivisionError: division by zero) and will try it again later"
     assert (job.held_why, job.held_until_s) == (reported, RETRY_AFTER_S)
     assert scene.decisions <= 9, "it is found by halves"
     scene.faulty.clear()

@@ -62,7 +62,7 @@ def test_the_time_left_is_the_limit_without_the_time_since_the_start() -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("", "a job knows itself alone, with -j 12: `weir list` lists the workloads"),
+        ("", "a job can query only itself, with -j 12: `weir list` lists the workloads"),
         ("-u mia", "-u has no answer in a job: `weir list` lists the workloads"),
         ("-j 13", "job 13 is another one: `weir describe 13` shows it"),
         ("-j 12 -o %Q", "%Q has no answer in a job: `weir describe 12` shows more"),

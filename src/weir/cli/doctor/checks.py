@@ -115,7 +115,7 @@ def gpu_memory(gpus: GpuFacts, groups: GroupFacts) -> Verdict:
     if lacks:
         return (
             "ok",
-            f"shares of a GPU are cooperative: limits of the driver need {' and '.join(lacks)}, or later.",
+            f"shares of a GPU are cooperative: limits need {' and '.join(lacks)}, or later.",
         )
     return "ok", "the driver can limit shares: `weir describe` says whether it does."
 

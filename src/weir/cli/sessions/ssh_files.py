@@ -94,7 +94,7 @@ def make(own: str, name: str, environment: Mapping[str, str], key: str | None = 
         EntryRefused: they can't be made, or the key isn't one.
     """
     if key is not None and _PUBLIC_KEY.fullmatch(key) is None:
-        raise EntryRefused("--key isn't the public key of a client: it is made by `weir ssh`", 2)
+        raise EntryRefused("--key isn't the public key of a client: `weir ssh` makes that key", 2)
     directory = Path(own) / SESSION
     try:
         with _opened_client(host_alias(name)) as client, _opened_pod(own) as pod:

@@ -167,7 +167,7 @@ def stopped_if_left(pool: "Pool", detail: "WorkloadDetail", *, is_new: bool) -> 
     except KeyboardInterrupt:
         if is_new:
             pool.stop(detail.name)
-            print(f"\n{detail.name} is stopped, before it was entered.", file=sys.stderr)
+            print(f"\n{detail.name} was stopped before you entered it.", file=sys.stderr)
         raise
 
 

@@ -84,5 +84,6 @@ def _lines(result: Mapping[str, Any]) -> list[str]:
             waits = (alternative["by_project"][name].get("wait") for alternative in alternatives)
             cells = [_cell("wait", wait, is_base=index == 0) for index, wait in enumerate(waits)]
             rows.append([f"  mean wait of {name}", *cells])
-    seeds = f"Means of {result['seeds']} seeds with the least and the most; ~ is no difference beyond them."
+    means = f"Means of {result['seeds']} seeds, with the least and the most"
+    seeds = f"{means}; ~ marks a difference within that range."
     return [table(heads, rows, terminal_width()), "", seeds, str(result["verdict"])]

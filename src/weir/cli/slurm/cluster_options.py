@@ -27,7 +27,7 @@ _OTHERS: dict[str, tuple[Support, str]] = {
     "network": ("advice", "pods have the network of their cluster"),
     "spread-job": ("advice", _PLACEMENT),
     "switches": ("advice", _PLACEMENT),
-    "use-min-nodes": ("advice", "a job has as many pods as --nodes says at least"),
+    "use-min-nodes": ("advice", "a job always has the minimum of --nodes as its number of pods"),
     "wait-all-nodes": ("advice", "the pods of a job start together"),
     "prefer": ("advice", "write --constraint for labels of nodes that a pod needs"),
     "no-kill": ("advice", "a lost pod is replaced"),

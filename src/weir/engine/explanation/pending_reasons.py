@@ -137,7 +137,7 @@ def person_limit_reason(job: Job, usage: PersonUsage) -> Reason:
         if milli + want <= most_milli and first not in (None, job.name):
             rest = f"and the rest is kept for {first}, which comes first"
         else:
-            rest = f"{written('gpu', milli)} are taken, and this asks for {written('gpu', want)}"
+            rest = f"{written('gpu', milli)} are in use, and this requests {written('gpu', want)}"
         sentence = f"{whose.format(written('gpu', most_milli) + ' GPUs')}, {rest}"
     running = usage.in_use(str(numbers["limit"]))
     ahead_names = sorted(other.name for other in ahead)

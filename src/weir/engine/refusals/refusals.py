@@ -260,11 +260,11 @@ class OutageRefusal:
         numbers["left_s"] = left_s
         if self.longest_s is not None:
             numbers["max_runtime_s"] = self.longest_s
-            why = f"its maximum run time is {span(self.longest_s)}, and that begins in {span(left_s)}"
+            why = f"its maximum run time is {span(self.longest_s)}, and the outage begins in {span(left_s)}"
         elif self.may_start_before:
-            why = f"that begins in {span(left_s)}, too soon to start it before"
+            why = f"the outage begins in {span(left_s)}, too soon to start it before"
         else:
-            why = f"that begins in {span(left_s)}, and it has no --max-runtime that ends before"
+            why = f"the outage begins in {span(left_s)}, and it has no --max-runtime that ends before"
         return Reason(ReasonCode.MAINTENANCE, f"{cause}; {why}{end}", numbers)
 
     def _out_of_service(self) -> str:

@@ -19,7 +19,7 @@ from weir.model.resources import GPU, plain_amount, span
 _ENDS = {
     SearchEnd.SHORT: "don't free enough",
     SearchEnd.NO_SET: "don't free enough",
-    SearchEnd.OVERTAKES: "stay: it would hold more of its share than they of theirs",
+    SearchEnd.OVERTAKES: "stay: its queue would then use a larger part of its share than theirs",
     SearchEnd.GAVE_UP: "weren't tried in every combination: the search is bounded",
 }
 

@@ -180,7 +180,7 @@ class HttpConnection(asyncio.Protocol):
             self._other += data
             return
         if self._ended:
-            self._broken("An answer to no question.")
+            self._broken("An answer without a request.")
             return
         try:
             self._parser.feed_data(data)

@@ -96,7 +96,7 @@ def _read_times(rules: Fields, spec: Spec) -> None:
             continue
         for key, value in limits.items():
             if value:
-                rules.leave_out(key, f"{value:g}: times.{name} is one for all types of work")
+                rules.leave_out(key, f"{value:g}: times.{name} has one value for all types of work")
     if times:
         spec["times"] = times
     rules.leave_out_if_set(

@@ -111,7 +111,7 @@ OURS = (
         "gpu-devices",
         "devices",
         "2",
-        "How many devices a pod takes that share or memory of.",
+        "Number of devices of which a pod takes that share or memory.",
         count_parser(DEVICES_MAX, "devices"),
     ),
     AnnotationKey(

@@ -108,4 +108,4 @@ def resumed_by(owner: Mapping[str, Any]) -> str:
     controller = str((owner.get("spec") or {}).get("managedBy") or "")
     if owner.get("kind") != "Job" or controller in _OWN_CONTROLLERS:
         return ""
-    return f"the controller {controller} resumes it, which spec.managedBy names"
+    return f"the controller {controller}, which spec.managedBy names, resumes it"

@@ -52,7 +52,9 @@ def limit_memory(nvml: Any, group: str, gpus: Sequence[str], memory: int) -> Non
                 wanted = nvml.c_nvmlSetMemoryLimits_v1_t(group.encode(), 0, memory)
                 nvml.nvmlDeviceSetMemoryLimits_v1(board, wanted)
             if (read := _read(nvml, board, group)).hardLimit != memory or read.currentUsed > memory:
-                raise NotLimited("the driver has another limit than was set, or more was in use before")
+                raise NotLimited(
+                    "the driver shows another limit than the one set, or more memory was in use already"
+                )
     except AttributeError:
         raise NotLimited("the library of the driver has no such limits") from None
     except nvml.NVMLError as refusal:

@@ -43,7 +43,7 @@ done
 w_task=$SLURM_JOB_ID
 [ -z "${SLURM_ARRAY_TASK_ID-}" ] || w_task=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
 case $w_job in
-  '') w_fail "a job knows itself alone, with -j $SLURM_JOB_ID: weir list lists the workloads" ;;
+  '') w_fail "a job can query only itself, with -j $SLURM_JOB_ID: weir list lists the workloads" ;;
   "$SLURM_JOB_ID" | "$w_task" | "${SLURM_ARRAY_JOB_ID-}") ;;
   *) w_fail "job $w_job is another one: weir describe NAME shows it" ;;
 esac

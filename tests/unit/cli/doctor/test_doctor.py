@@ -80,7 +80,7 @@ CASES: list[tuple[Callable[[], Verdict], str, str]] = [
         "ok",
         "v1",
     ),
-    (lambda: checks.gpu_memory(GPUS, GROUPS), "ok", "cooperative: limits of the driver need driver 615, or"),
+    (lambda: checks.gpu_memory(GPUS, GROUPS), "ok", "cooperative: limits need driver 615, or"),
     (lambda: checks.gpu_memory(replace(GPUS, driver="615.43.02"), GROUPS), "ok", "can limit shares"),
     (
         lambda: checks.gpu_memory(replace(GPUS, driver="?"), replace(GROUPS, kind="v1")),

@@ -234,7 +234,7 @@ def test_runai_projects_of_several_node_pools() -> None:
         },
     }
     assert "default, h100 are added up" in sentences(conversion, "changed")
-    for part in ("defaultNodePools", "3600: times.maxRuntime is one", "MaxIdle", "priority: High"):
+    for part in ("defaultNodePools", "3600: times.maxRuntime has one", "MaxIdle", "priority: High"):
         assert part in sentences(conversion, "left out")
 
 
@@ -269,7 +269,7 @@ def test_runai_idle_limit_of_all_types_is_that_of_the_project() -> None:
     assert specs["Project same"]["times"] == {"idleLimit": "3600s"}
     assert not [name for name in ("two", "none") if "times" in specs[f"Project {name}"]]
     left_out = sentences(conversion, "left out")
-    assert left_out.count("times.idleLimit is one for all types of work") == 2
+    assert left_out.count("times.idleLimit has one value for all types of work") == 2
 
 
 def test_object_that_weir_refuses_is_named_and_the_others_are_converted() -> None:

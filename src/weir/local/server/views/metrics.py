@@ -96,7 +96,7 @@ class _Collector:
         info.add_metric([__version__], 1.0)
         yield info
         yield _gauge("weir_ready", "1 if the control loop makes decisions.", float(seen.ready))
-        yield _gauge("weir_stream_readers", "Readers of the live stream.", float(seen.readers))
+        yield _gauge("weir_stream_readers", "Number of readers of the live stream.", float(seen.readers))
         yield from queue_families(seen.queues.values())
         yield from _nodes(seen.nodes)
         yield from _workloads(seen)

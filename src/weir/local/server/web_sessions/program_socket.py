@@ -36,7 +36,7 @@ def connect(own: str) -> socket.socket:
     try:
         status = os.fstat(place)
         if not stat.S_ISSOCK(status.st_mode) or status.st_uid != owner:
-            raise RequestRefused(502, "The path of its socket has no socket of its user.")
+            raise RequestRefused(502, "At the path of its socket there is no socket of its user.")
         return _connected(place, owner)
     finally:
         os.close(place)

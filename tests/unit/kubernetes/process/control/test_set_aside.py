@@ -20,7 +20,9 @@ from weir.model.policy import Policy
 from weir.state.cluster import Cluster
 
 FAULTY = "team/job-faulty"
-SENTENCE = "it was set aside: the scheduler failed at it (KeyError: (4, 0)) and tries it again later"
+SENTENCE = (
+    "it was set aside: the scheduler failed on this workload (KeyError: (4, 0)) and will try it again later"
+)
 
 
 class Site:

@@ -220,7 +220,7 @@ def test_a_job_that_ran_and_is_suspended_again_names_the_field() -> None:
         ({"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}, "Kueue resumes it, from its queue gpus. Then it"),
         (
             {"of_job": {"managedBy": "example.com/many-clusters"}},
-            "The controller example.com/many-clusters resumes it, which spec.managedBy names. Then it",
+            "The controller example.com/many-clusters, which spec.managedBy names, resumes it. Then it",
         ),
         ({"of_job": {"managedBy": "kubernetes.io/job-controller"}}, "Once it is resumed, it"),
     ],

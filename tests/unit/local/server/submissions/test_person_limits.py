@@ -28,7 +28,7 @@ async def test_running_gpus_of_a_person_are_limited(stands: Standing) -> None:
         "workloads/third/why",
     )
     assert answer["reason"]["sentence"] == (
-        "mia may use 2 GPUs at once in project team, 2 are taken, and this asks for 1; "
+        "mia may use 2 GPUs at once in project team, 2 are in use, and this requests 1; "
         "it waits for an end among first, second"
     )
     numbers = answer["reason"]["numbers"]
