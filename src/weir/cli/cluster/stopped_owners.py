@@ -30,7 +30,7 @@ async def stopped_owner(api: ApiClient, namespace: str, name: str) -> str:
     """
     served = await _groups(api)
     rules = {(rule.group, rule.kind): rule for rule in reversed(load_kinds().rules)}
-    found = await asyncio.gather(
+    owners = await asyncio.gather(
         *(
             _read(api, rule, namespace, bare)
             for (group, kind), rule in rules.items()
@@ -38,7 +38,7 @@ async def stopped_owner(api: ApiClient, namespace: str, name: str) -> str:
             if group in served and kind not in _READ_BY_LOOKUP
         )
     )
-    for rule, body in found:
+    for rule, body in owners:
         if body is not None and (reason := stop_reason(rule, body)):
             return _sentence(rule, body, reason)
     return ""

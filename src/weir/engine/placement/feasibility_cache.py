@@ -99,10 +99,7 @@ class FeasibilityCache:
         return self._pod_rules
 
     def finest_domains(self) -> TopologyLevel | None:
-        """Return the finest topology level whose domains have several nodes; None without one.
-
-        Small work is placed so that the domains of this level stay free for larger work.
-        """
+        """Return the finest topology level whose domains have several nodes; None without one."""
         for name in self._cluster.topologies:
             for level in reversed(self.levels(name)):
                 if level.count < (level.domain_of >= 0).sum():

@@ -36,8 +36,7 @@ NODES_MAX = 16
 class MoveBounds:
     """Possible moves, with their prices, and projects whose workloads may always be moved.
 
-    They are valid for the capacity at the beginning of a cycle and, after each plan, for the capacity after
-    it.
+    They are valid for the capacity at the beginning of a cycle, and then for the capacity after each plan.
     """
 
     def __init__(self, allocator: Allocator) -> None:

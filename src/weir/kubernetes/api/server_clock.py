@@ -33,7 +33,7 @@ class _Bounds(NamedTuple):
         return self.most_s - self.least_s
 
     def narrowed(self, other: "_Bounds") -> "_Bounds":
-        """Return what two answers have in common, or the better one if their servers' clocks differ."""
+        """Return the intersection of two bounds; the narrower one if their servers' clocks differ."""
         both = _Bounds(max(self.least_s, other.least_s), min(self.most_s, other.most_s))
         return both if both.width_s > 0.0 else min(self, other, key=lambda bounds: bounds.width_s)
 

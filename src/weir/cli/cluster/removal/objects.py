@@ -62,12 +62,12 @@ class InstalledKind:
         """Return the paths of the objects that are there; none if the cluster hasn't the kind."""
         namespace = home if self.is_namespaced and not self.everywhere else ""
         try:
-            found = await api.list_all(path_of(self.api, self.plural, namespace), InstalledObject)
+            items = await api.list_all(path_of(self.api, self.plural, namespace), InstalledObject)
         except NotFound:
             return []
         return [
             path_of(self.api, self.plural, item.metadata.namespace, item.metadata.name)
-            for item in found
+            for item in items
             if self.is_weirs(item)
         ]
 

@@ -105,5 +105,5 @@ async def _bodies(api: ApiClient, versions: tuple[str, ...], resource: str) -> l
 
 
 def _named(names: list[str]) -> str:
-    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
-    return f"pods {', '.join(sorted(names)[:NAMES_MAX])}{more}"
+    others = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
+    return f"pods {', '.join(sorted(names)[:NAMES_MAX])}{others}"

@@ -1,8 +1,8 @@
 """Workloads by the names under which control knows them.
 
-A Job may get the name of one that was deleted a moment ago. Facts and effects name workloads, so an effect of
-the first one's end would be carried out on the second one, which would have its starts or its end. Control
-therefore hears of the second one once the effects of that end are carried out.
+A Job may get the name of one that was deleted a moment ago. Facts and effects name workloads. So an effect of
+the first one's end would be carried out on the second one. Control therefore hears of the second one once the
+effects of that end are carried out.
 """
 
 from weir.kubernetes.state.gangs.gang import Gang

@@ -124,10 +124,7 @@ class SweepController:
                 self._reload, self.trouble = True, f"Sweeps wait: {error}"
             except Exception as error:  # noqa: BLE001 - everything is read again
                 _LOG.exception("sweeps_failed")
-                self._reload, self.trouble = (
-                    True,
-                    f"The controller of sweeps failed, and starts again: {error}",
-                )
+                self._reload, self.trouble = True, f"Control of sweeps failed, and starts again: {error}"
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wakes.wait(), wait_s)
             self._wakes.clear()
