@@ -122,7 +122,7 @@ class LocalBackend(NodeService):
             self.gpu_memory.connect(self._node)
 
     def close(self) -> None:
-        """Close everything but the pods: they run on, and recovery finds them."""
+        """Close everything except the pods: they keep running, and recovery finds them."""
         self._watch.close()
         self._node.close()
         self._wakeups.close()
@@ -132,7 +132,7 @@ class LocalBackend(NodeService):
 
     @property
     def trouble(self) -> str | None:
-        """Return why the ends of pods aren't noticed; None if they are."""
+        """Return why the ends of pods can't be noticed now; None if they can."""
         return self._watch.trouble
 
     # The backend port
@@ -187,7 +187,7 @@ class LocalBackend(NodeService):
         self._wake()
 
     def changed(self, record: WorkloadRecord, at_s: float) -> None:
-        """Take over the new specification of a workload: its priority changed, or its variables."""
+        """Apply the new specification of a workload: its priority or its variables have changed."""
         with self._lock:
             local = self._workloads.get(record.workload.name)
             if self._relist_due:
@@ -203,7 +203,7 @@ class LocalBackend(NodeService):
         self._wake()
 
     def pods(self) -> list[RunningPod]:
-        """Return copies of all starts of pods that aren't over: another thread reads them."""
+        """Return copies of all starts of pods that aren't over, for readers on other threads."""
         with self._lock:
             return [copy(run) for run in self._running.values()]
 

@@ -18,7 +18,7 @@ _WANTED = ("memory", "cpu", "pids")
 _GPU_MEMORY = "dmem"
 """Controller of version 2 for memory of devices, since Linux 6.14. The driver sets its files."""
 _OWN = "weir-pool"
-"""Group of the pool itself inside a version 2 group that it divides: a divided group has no processes."""
+"""Group of the pool itself inside a version 2 group that has subgroups: such a group can't have processes."""
 _SERVICE = ".service"
 """End of the name of a service's group. The pool doesn't divide it. systemd puts the pool into it again at
 a restart, and the kernel refuses that as long as jobs are below. From version 254 on, systemd starts it in
@@ -73,11 +73,11 @@ class Cgroup:
         return _try_to_set(f"{self.path}/cgroup.procs", "0")
 
     def add(self, pid: int) -> bool:
-        """Put a process into it; return True if that was allowed."""
+        """Move a process into the group; return True if that was allowed."""
         return _try_to_set(f"{self.path}/cgroup.procs", str(pid))
 
     def kill(self) -> None:
-        """End everything in it."""
+        """Kill all processes in the group."""
         if not _try_to_set(f"{self.path}/cgroup.kill", "1"):
             for pid in self.processes():
                 with suppress(ProcessLookupError, PermissionError):
@@ -88,7 +88,7 @@ class Cgroup:
         return [int(pid) for pid in text_of(f"{self.path}/cgroup.procs").split()]
 
     def remove(self) -> None:
-        """Remove the control group, and that of the pool if this was the last one in it."""
+        """Remove the control group, and that of the pool if no other group is left in it."""
         with suppress(OSError):
             os.rmdir(self.path)
             os.rmdir(self._parent)
@@ -137,7 +137,7 @@ class Cgroups(NamedTuple):
         return self.of_pod(pod, Limits(memory=1, cpu_milli=1, pids=1))
 
     def path(self, base: str, pod: str) -> str:
-        """Return the group of a pod below one of the places."""
+        """Return the path of a pod's group below one of the places."""
         return f"{base}/{self.pool}/{pod.replace('/', '.')}"
 
     def supervisors(self) -> list[str]:
@@ -146,10 +146,10 @@ class Cgroups(NamedTuple):
         return [f"{base}/{self.pool}/{self.apart}" for base in bases if base and self.apart]
 
     def make_supervisors(self) -> None:
-        """Make the groups of supervisors that are apart; the groups of pods are made beside them.
+        """Make the separate groups of supervisors; the groups of pods are made beside them.
 
         Raises:
-            OSError: one can't be made.
+            OSError: a group can't be made.
         """
         for group in self.supervisors():
             os.makedirs(group, exist_ok=True)
@@ -177,8 +177,8 @@ class Cgroups(NamedTuple):
 def found(pool: str, apart: str = "", *, gpu_memory: bool = False) -> Cgroups:
     """Return the control groups that this process may use: below its own, or beside that of a service.
 
-    `apart` names a group for supervisors; without one they are where this process is. `gpu_memory`: let
-    version 2 groups limit the memory of GPUs, where the kernel can.
+    `apart` names a separate group for supervisors; without it they stay in the group of this process.
+    `gpu_memory`: let version 2 groups limit the memory of GPUs if the kernel can.
     """
     places: dict[str, str] = {}
     for names, base in _own():
@@ -222,7 +222,7 @@ def _own() -> Iterator[tuple[list[str], str]]:
 
 
 def _may_make(base: str, pool: str) -> bool:
-    """Return True if groups can be made there."""
+    """Return True if this process can make groups at a path."""
     trial = Cgroup(f"{base}/{pool}-{os.getpid()}", {}, "")
     made = trial.make()
     trial.remove()
@@ -230,7 +230,7 @@ def _may_make(base: str, pool: str) -> bool:
 
 
 def _offer(base: str, controller: str) -> None:
-    """Let every version 2 group above this one hand down a controller that systemd doesn't know."""
+    """Enable a controller that systemd doesn't know in every version 2 group above this one."""
     for end, character in enumerate(base):
         if character == "/" and end:
             _try_to_set(f"{base[:end]}/cgroup.subtree_control", f"+{controller}")
@@ -258,7 +258,7 @@ def set_file(path: str, value: str) -> None:
     """Write a value into a file of the kernel, such as one of a control group.
 
     Raises:
-        OSError: the kernel refuses it.
+        OSError: the kernel refuses the value.
     """
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:

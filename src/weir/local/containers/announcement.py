@@ -1,6 +1,7 @@
-"""Announcement of a pod's first process to the pool, in the form of a job's messages.
+"""Announcement of a container's first process to the pool, as a message of the job.
 
-It runs before the job, and with its rights, so the pool trusts it no more than the job.
+The announcement is made before the job begins and with the job's rights, so the pool trusts it as little as
+the job.
 """
 
 import json

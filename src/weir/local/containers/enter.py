@@ -46,10 +46,10 @@ def first_process(environment: Mapping[str, str]) -> int:
 
 
 def environment_of(pid: int) -> dict[str, str]:
-    """Return the environment that a process was started with.
+    """Return the environment with which a process was started.
 
     Raises:
-        OSError: it is gone, or belongs to someone else.
+        OSError: the process has ended, or belongs to another user.
     """
     with open(f"/proc/{pid}/environ", "rb") as file:
         text = file.read().decode("utf-8", "surrogateescape")
@@ -60,7 +60,7 @@ def run(pid: int, command: Sequence[str]) -> int:
     """Run a command in the namespaces of a container's first process; return its exit code.
 
     Raises:
-        NotEntered: they can't be entered.
+        NotEntered: the namespaces can't be entered.
     """
 
     def become(environment: dict[str, str]) -> NoReturn:
@@ -84,7 +84,7 @@ def inside(
     far as they are few; the program then has no terminal of the caller.
 
     Raises:
-        NotEntered: they can't be entered.
+        NotEntered: the namespaces can't be entered.
     """
     try:
         environment = environment_of(pid)
@@ -154,7 +154,7 @@ def _in_namespaces(
 
 
 def _pass_on(child: int, errors: int, say: Callable[[str], None]) -> None:
-    """Pass on lines of the error output of a child until it ends: other processes may hold it open longer."""
+    """Pass on lines of a child's error output until it ends: others may keep the output open longer."""
     left, line = _SAID_BYTES_MAX, b""
     with suppress(ChildProcessError):
         ended = os.pidfd_open(child)

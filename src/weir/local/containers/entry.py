@@ -1,7 +1,9 @@
-"""First process of a pod in a container: it gets the image, and becomes the runtime.
+"""First process of a pod in a container: it pulls the image, and then becomes the runtime.
 
-It runs as the pod's user, in the pod's control groups. Everything it starts stays in them, and all files it
-makes belong to that user. Standard library only: it runs at each start.
+It runs as the pod's user, in the pod's control groups. All its children stay in these groups, and all its
+files belong to that user.
+
+Standard library only: it runs at each start.
 """
 
 import json
@@ -42,7 +44,7 @@ def _begin(container: ContainerStart) -> NoReturn:
     """Become the runtime.
 
     Raises:
-        ContainerRefused, ImageNotAvailable, OSError: it can't be started.
+        ContainerRefused, ImageNotAvailable, OSError: the container can't be started.
     """
     if container.problem:
         raise ContainerRefused(container.problem)

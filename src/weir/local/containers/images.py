@@ -39,10 +39,10 @@ class ImageNotAvailable(Exception):
 
 
 def ensure(podman: Sequence[str], image: str, pull: str, store: str) -> str:
-    """Return the name by which the runtime finds an image; fetch the image first if it is to be.
+    """Return the name by which the runtime finds an image; pull the image first if the rule says so.
 
     Raises:
-        ImageNotAvailable: it can't be fetched.
+        ImageNotAvailable: the image can't be pulled.
         OSError: the store can't be used.
     """
     archive = _state_of(image)
@@ -94,7 +94,7 @@ def _fetched(podman: Sequence[str], image: str) -> str:
 
 
 def _pass_on(errors: IO[bytes]) -> str:
-    """Write Podman's errors into the job's output as they come; return the last one, shortened.
+    """Write Podman's errors into the job's output as they appear; return the last one, shortened.
 
     Podman names the cause at the end of a line, so the end is kept.
     """

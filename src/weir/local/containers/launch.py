@@ -22,7 +22,7 @@ _PROXIES = tuple(
     name for scheme in ("http", "https", "no") for name in (f"{scheme}_proxy", f"{scheme.upper()}_PROXY")
 )
 _OF_THE_HOST = ("TZ", *_PROXIES)
-"""Variables of the machine that hold in a container too."""
+"""Variables of the machine that are passed to containers, too."""
 _RESERVED = re.compile(
     r"PATH|HOME|USER|LOGNAME|SHELL|TMPDIR|NOTIFY_SOCKET|LISTEN_.*|LD_.*|GLIBC_.*|MALLOC_.*|GO[A-Z]+|XDG_.*"
     r"|_?CONTAINERS?_.*|STORAGE_.*|REGISTRY_.*|BUILDAH_.*|PODMAN_.*|DOCKER_.*|DBUS_.*|WEIR_CONTAINER",
@@ -36,7 +36,7 @@ def is_reserved(variable: str) -> bool:
 
 
 def host_variables(inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of the machine that hold in a container too."""
+    """Return the variables of the machine that are passed to containers, too."""
     return {name: inherited[name] for name in _OF_THE_HOST if name in inherited}
 
 
@@ -57,7 +57,7 @@ def environment_of(
 ) -> dict[str, str]:
     """Return the environment of the leader, for these variables of the container.
 
-    `problem`: why it can't be started, or empty.
+    `problem` is the reason why the container can't be started, or empty.
     """
     kept = {name: value for name, value in inside.items() if not is_reserved(name)}
     spec = {

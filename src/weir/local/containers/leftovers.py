@@ -32,7 +32,7 @@ def write_problem(own: str, sentence: str) -> None:
 
 
 def problem(own: int) -> str:
-    """Return why the container of a pod couldn't be started; empty if it was, or never was one."""
+    """Return why the container of a pod couldn't be started; empty if it could, or the pod has none."""
     with suppress(OSError):
         directory = os.open(DIRECTORY, _OPEN, dir_fd=own)
         try:

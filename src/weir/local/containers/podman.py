@@ -73,7 +73,7 @@ class ContainerStart(NamedTuple):
 
 
 def become(container: ContainerStart) -> NoReturn:
-    """Get the image, and become Podman in this namespace.
+    """Pull the image, and become Podman in this namespace.
 
     Raises:
         ContainerRefused, ImageNotAvailable: it can't be started.
@@ -147,13 +147,13 @@ def _options(container: ContainerStart, place: str) -> list[str]:
 
 
 def _mounted(directory: str) -> str:
-    """Return the working directory as the container gets it; empty for one that belongs to the image."""
+    """Return the working directory to mount into the container; empty for a directory of the image itself."""
     real = os.path.realpath(directory)
     return "" if real == "/" or any(f"{real}/".startswith(f"{prefix}/") for prefix in _OF_THE_IMAGE) else real
 
 
 def _plain(path: str) -> str:
-    """Return a path that can stand in an option.
+    """Return a path that can be part of an option.
 
     Raises:
         ContainerRefused: the path has a comma or a control character.

@@ -13,7 +13,7 @@ _BIND, _RECURSIVE, _PRIVATE, _READ_ONLY = 4096, 16384, 1 << 18, 1
 _NO_SET_UID, _NO_DEVICES = 2, 4
 _PROC, _DETACH = b"/proc", 2
 RUN = "/run/lock"
-"""Mount point of the runtime's state: it is on every system, and no job has its files in it."""
+"""Mount point for the runtime's state: it exists on every system, and no job has files there."""
 _HYBRID = "/sys/fs/cgroup/unified"
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -56,7 +56,7 @@ def replace_files(texts: Mapping[str, bytes]) -> None:
     mount point in each container, which can't be moved.
 
     Raises:
-        OSError: they can't be made or mounted.
+        OSError: the files can't be made or mounted.
     """
     check_call(_libc.mount(b"none", _PROC, b"tmpfs", _NO_SET_UID | _NO_DEVICES, b"mode=755"))
     try:
@@ -73,22 +73,22 @@ def replace_files(texts: Mapping[str, bytes]) -> None:
 def mount_run_directory() -> None:
     """Give this mount namespace an empty directory for the state of its runtime, at a short path.
 
-    It is gone with the last process, however that ends.
+    The directory disappears with the last process of the namespace.
 
     Raises:
-        OSError: it can't be mounted.
+        OSError: the directory can't be mounted.
     """
     check_call(_libc.mount(b"none", RUN.encode(), b"tmpfs", _NO_SET_UID | _NO_DEVICES, b"mode=700"), RUN)
 
 
 def hide_unused_groups() -> None:
-    """Hide version 2 of control groups in this mount namespace where it stands beside version 1.
+    """Hide version 2 of control groups in this mount namespace if version 1 is used beside it.
 
     crun refuses to start where it has controllers. Containers of pods need none: they stay in the groups of
     their pod.
 
     Raises:
-        OSError: it can't be hidden.
+        OSError: version 2 can't be hidden.
     """
     if os.path.isdir(_HYBRID):
         check_call(_libc.mount(b"none", _HYBRID.encode(), b"tmpfs", _READ_ONLY, None), _HYBRID)

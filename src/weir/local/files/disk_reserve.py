@@ -16,7 +16,7 @@ from structlog import get_logger
 FILE = "reserve"
 BYTES = 8 << 20
 _PART_MAX = 16
-"""The reserve takes at most this part of the free space."""
+"""Largest part of the free disk space that the reserve uses."""
 BYTES_MIN = 64 << 10
 """A stop needs this much; with less left the disk counts as full."""
 _LOG = get_logger(__name__)
@@ -37,7 +37,7 @@ class DiskReserve:
 
     @property
     def is_there(self) -> bool:
-        """Return True if there is a reserve to release."""
+        """Return True if a reserve exists that can be released."""
         return self._path.exists()
 
     @property
@@ -101,7 +101,7 @@ class DiskReserve:
         return released
 
     def release(self) -> bool:
-        """Give the space back to the disk; False if there was none."""
+        """Delete the reserve to free its disk space; return False if it didn't exist."""
         try:
             self._path.unlink()
         except OSError:

@@ -136,7 +136,7 @@ def _is_of_proc(fd: int) -> bool:
 
 
 def _content(fd: int, name: str, most: int) -> bytes | UnreadableFile:
-    """Return the content of a file, if it has at most `most` bytes, and close it."""
+    """Return the content of an open file of at most `most` bytes, and close the file."""
     try:
         text = b""
         while len(text) <= most and (block := os.read(fd, most + 1 - len(text))):

@@ -14,7 +14,7 @@ from contextlib import suppress
 DIRECTORY = "secrets"
 VALUE_BYTES_MAX = 64 << 10
 SECRETS_MAX = 500
-"""Secrets of one project."""
+"""Limit of secrets of one project."""
 _FILE_BYTES_MAX = SECRETS_MAX * (6 * VALUE_BYTES_MAX + 1024)
 
 
@@ -54,10 +54,10 @@ def read(path: str) -> dict[str, dict[str, object]]:
 
 
 def values(path: str, names: Mapping[str, str]) -> dict[str, str]:
-    """Return the values of secrets by the variables they are for.
+    """Return the values of secrets by the variables that get them.
 
     Raises:
-        SecretNotSet: one isn't set.
+        SecretNotSet: a secret isn't set.
         OSError: the file can't be read.
     """
     secrets = read(path)

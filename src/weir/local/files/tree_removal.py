@@ -1,22 +1,21 @@
 """Deletion of directory trees of users: of any depth and any mode, without following links.
 
-A job may nest directories as deep as it likes, and take all rights from them. The stack is explicit and
-short, so neither recursion nor open files limit it. Standard library only, and little of it: supervisors
-delete trees.
+A job may nest directories to any depth, and remove all rights from them. The stack is explicit and short, so
+neither recursion nor open files limit it. Standard library only, and little of it: supervisors delete trees.
 """
 
 import os
 from contextlib import suppress
 
 _DEPTH_MAX = 16
-"""Levels that are open at a time; a directory below them is moved up to the top of the tree."""
+"""Limit of levels that are open at a time; deeper directories are first moved to the top of the tree."""
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME_ALONE = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """Flags that need no right to the directory."""
 
 
 def remove_tree(above: int, name: str) -> None:
-    """Delete a directory of the open directory `above` with everything in it, as far as that is allowed.
+    """Delete a directory inside the open directory `above`, with its content as far as that is allowed.
 
     Something else of that name, such as a link, is deleted too.
     """

@@ -22,7 +22,7 @@ _OF_ONE_USER = frozenset(("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "XDG_RUN
 LAST_CALL_S = 5
 """Time for which `torchrun` waits for further pods once the minimum number has joined."""
 ELASTIC_RESTARTS_MAX = 1000
-"""Restarts of the workers of `torchrun`: a pod that leaves is one."""
+"""Limit of restarts of `torchrun`'s workers: each pod that leaves counts as one."""
 ELASTIC = "WEIR_ELASTIC"
 """Variable with the minimum and the maximum of pods, such as `2:4`, if they differ."""
 PORTS = range(20_000, 30_000)
@@ -31,7 +31,7 @@ PORTS = range(20_000, 30_000)
 
 @dataclass(frozen=True, slots=True)
 class GangRank:
-    """A pod's place in its gang: launchers take each pod for a node of its own."""
+    """A pod's place in its gang: launchers treat each pod as a node."""
 
     rank: int = 0
     world: int = 1
@@ -40,7 +40,7 @@ class GangRank:
 
 @dataclass(frozen=True, slots=True)
 class VisibleDevices:
-    """The devices a pod sees: how drivers call them, its part of each, and that part in bytes."""
+    """The devices that a pod sees: their names for drivers, its part of each, and this part in bytes."""
 
     devices: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
@@ -87,9 +87,10 @@ def _gang(gang_rank: GangRank) -> dict[str, str]:
 
 
 def _elastic(identity: Mapping[str, str], gang_rank: GangRank, sight: VisibleDevices) -> dict[str, str]:
-    """Return the variables by which `torchrun` meets the others and takes in those that come and go.
+    """Return the variables by which `torchrun` finds the other pods, and adapts when pods join or leave.
 
-    The first rank holds the store of the rendezvous; elastic pods, which leave first, have higher ranks.
+    The first rank holds the store of the rendezvous. Elastic pods, which are stopped first, have higher
+    ranks.
     """
     if ELASTIC not in identity:
         return {}
@@ -132,7 +133,7 @@ def _devices(sight: VisibleDevices) -> dict[str, str]:
 
 
 class PortPool:
-    """Ports for gangs to meet at. Each is used by one gang at a time and free when it is given."""
+    """Ports at which gangs meet. A port is free when it is handed out, and used by one gang at a time."""
 
     def __init__(self, ports: range = PORTS) -> None:
         self._ports = ports
@@ -150,7 +151,7 @@ class PortPool:
         return 0
 
     def give_back(self, port: int) -> None:
-        """Give back the port of a gang that is over."""
+        """Return the port of a gang that is over."""
         self.used.discard(port)
 
 

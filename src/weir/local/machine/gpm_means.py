@@ -1,6 +1,6 @@
-"""Means of devices between two looks, by the counters of Hopper and later devices (GPM).
+"""Mean use of devices between two readings, by the counters of Hopper and later devices (GPM).
 
-The driver's plain reading covers the last second at most, so it misses short work between two looks.
+The driver's plain reading covers the last second at most, so it misses short work between two readings.
 """
 
 from contextlib import suppress

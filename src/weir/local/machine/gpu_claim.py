@@ -1,7 +1,7 @@
 """Claim on GPUs for the whole machine: two pools with different homes never share a device.
 
-A claim is an abstract socket named after the device. The kernel releases it when its process ends, and
-knows its owner. It holds in one network namespace; pools in containers don't see one another.
+A claim is an abstract socket named after the device. The kernel releases it when its process ends, and knows
+its owner. A claim is valid in one network namespace, so pools in containers don't see each other's.
 """
 
 import socket
@@ -52,7 +52,7 @@ class GpuClaim:
 
 
 def _holder(name: str) -> str:
-    """Return the process and the user that hold a claim, as far as that can be known."""
+    """Return the process and the user that hold a claim, as far as they are known."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
             asking.settimeout(1.0)

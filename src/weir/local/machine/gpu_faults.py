@@ -1,7 +1,7 @@
 """Faults of GPUs, as NVIDIA's driver reports them: lost, in need of a reset, damaged memory, errors (Xid).
 
-Xid numbers and their meanings are from NVIDIA's "XID Errors" documentation. Only those after which a GPU
-can't be trusted are listed: many others are mistakes of a program.
+Xid numbers and their meanings are from NVIDIA's "XID Errors" documentation. Only errors after which a GPU
+can't be trusted are listed: many others are caused by programs.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _EVENTS_MAX = 1000
 
 
 class FaultWatch:
-    """Faults of the GPUs behind these handles, by index. From one thread at a time."""
+    """Watch for faults of GPUs, by index. Used by one thread at a time."""
 
     def __init__(self, library: Any, handles: Mapping[int, Any]) -> None:
         self._nvml = library
@@ -64,7 +64,7 @@ class FaultWatch:
         return ""
 
     def _read_events(self) -> None:
-        """Take note of grave errors since the last call; a driver without events reports none."""
+        """Record grave errors since the last call; a driver without events reports none."""
         nvml = self._nvml
         with suppress(nvml.NVMLError, AttributeError):
             if self._events is None:

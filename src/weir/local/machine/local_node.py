@@ -1,4 +1,4 @@
-"""The machine as control knows it: with its devices in use by others, and drained or not."""
+"""The machine as a node of control: with devices that others use, and with drains."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ Devices = tuple[int, ...]
 
 
 class LocalNode:
-    """A machine and its drained state; any thread may change it."""
+    """The node of this machine, with its drained state; any thread may change it."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -38,7 +38,7 @@ class LocalNode:
         return self._changed(outages=outages)
 
     def set_drained(self, drained: NodeDrained | None) -> Sequence[Fact]:
-        """Drain the node; None undoes it."""
+        """Set the drained state of the node; None ends it."""
         taints = () if drained is None else (Taint(DRAINED, drained.sentence),)
         self.drained = drained
         changed = self._changed(taints=taints)
@@ -64,17 +64,17 @@ class NodeService(ABC):
         self.tell(self.node.close_devices(devices, drained=drained))
 
     def evict_from_gpus(self, drained: tuple[NodeDrained, ...]) -> None:
-        """Stop the workloads on drained GPUs; it replaces the GPUs of an earlier call."""
+        """Stop the workloads on these drained GPUs, which replace those of an earlier call."""
         before, self.node.drained_gpus = self.node.drained_gpus, drained
         for fact in drained:
             if fact not in before:
                 self.tell(fact)
 
     def set_outages(self, outages: tuple[Outage, ...]) -> None:
-        """Set the present and future times in which the node, or devices of it, are out of service."""
+        """Set the present and future times out of service of the node or of its devices."""
         self.tell(self.node.set_outages(outages))
 
     def drain(self, drained: NodeDrained | None) -> None:
-        """Start nothing on the node, and stop its workloads unless they may run on; None undoes it."""
+        """Start nothing on the node, and stop its workloads unless they may finish; None ends the drain."""
         for fact in self.node.set_drained(drained):
             self.tell(fact)

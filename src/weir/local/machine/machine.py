@@ -17,7 +17,8 @@ from weir.model.workloads import WHOLE_MILLI, Request
 
 PODS_MAX = 512
 CPU_SLOTS_MIN = 16
-"""CPU-only pods without --cpu that a small machine runs at once; a large one runs two for each core."""
+"""Number of CPU-only pods without --cpu that run at once on a small machine; large ones run two for each
+core."""
 PIDS_MAX = 16_384
 """Default limit of processes and threads of a pod: far more than training uses, and far below
 the limit of a machine."""
@@ -48,7 +49,7 @@ class Machine:
         return self.nvml is None and bool(self.devices)
 
     def sight(self, request: Request, devices: tuple[int, ...]) -> VisibleDevices:
-        """Return the devices that a pod with this request sees, of those it holds."""
+        """Return the devices that a pod with this request sees, of those that it holds."""
         if not devices:
             return VisibleDevices()
         memory = min(self.devices[index].memory for index in devices)
@@ -68,7 +69,7 @@ class Machine:
         )
 
     def gpu_memory_limit(self, request: Request, devices: tuple[int, ...]) -> int:
-        """Return the bytes that a pod may use of each GPU it holds, for the driver; 0 if it shares none."""
+        """Return the bytes of each of its GPUs that a pod may use, for the driver; 0 without a share."""
         sight = self.sight(request, devices)
         return sight.memory if self.nvml is not None and devices and sight.share_milli < WHOLE_MILLI else 0
 
@@ -89,8 +90,8 @@ def this_machine(
 ) -> Machine:
     """Describe this machine.
 
-    `groups` are the control groups of pods; None finds them, unless `control_groups` is false.
-    `virtual_devices` takes the place of the real ones.
+    `groups` are the control groups of pods; None searches for them, unless `control_groups` is false.
+    `virtual_devices` replace the real devices.
     """
     nvml = nvml_driver() if virtual_devices is None else None
     devices = nvml.devices() if nvml is not None else virtual_gpus(virtual_devices or 0)

@@ -1,4 +1,4 @@
-"""Accounts of the machine's users: which of them may run pods, and becoming one of them."""
+"""Accounts of the machine's users: checks which of them may run pods, and becomes one of them."""
 
 import ctypes
 import grp
@@ -26,7 +26,10 @@ class Account(NamedTuple):
 
 
 class AccountRules(NamedTuple):
-    """Rules for users of pods: ids from `uid_min` on, but not the server's; in `group`, if it is named."""
+    """Rules for users of pods.
+
+    Their ids are at least `uid_min`, and not the server's. If `group` is named, they are its members.
+    """
 
     uid_min: int
     server_uid: int
@@ -38,7 +41,7 @@ def find_account(name: str, rules: AccountRules) -> Account:
     """Return the account of a user who may run pods.
 
     Raises:
-        AccountRefused: there is none, or the rules forbid it.
+        AccountRefused: the account doesn't exist, or the rules forbid it.
     """
     try:
         user = pwd.getpwnam(name)
@@ -56,7 +59,7 @@ def find_account(name: str, rules: AccountRules) -> Account:
 
 
 def become(account: Account, rules: AccountRules) -> None:
-    """Give up every right of this process for those of a user, for good.
+    """Replace all rights of this process by those of a user, for good.
 
     The kernel then refuses other processes of that user to look into this one: it isn't dumpable.
 

@@ -40,7 +40,7 @@ class DeviceRules:
         self._files = tuple(tuple(paths) for paths in files)
 
     def means(self, groups: Cgroups) -> str:
-        """Return the means of the kernel that holds GPUs apart here; empty if there is none or no GPU."""
+        """Return the mechanism of the kernel that separates GPUs here; empty without one or without GPUs."""
         if not self._files:
             return ""
         for base, name in ((groups.devices, "cgroup v1"), (groups.unified, "cgroup v2")):

@@ -40,7 +40,7 @@ def prepare_home(home: str, server_gid: int) -> UserDirectories:
 
     Raises:
         DirectoryRefused: something else has the name of one of them.
-        OSError: one can't be made.
+        OSError: a directory can't be made.
     """
     os.makedirs(home, _PARENT_MODE, exist_ok=True)
     place = os.open(home, _OPEN)
@@ -71,8 +71,8 @@ def make_for(places: UserDirectories, name: str, account: Account) -> None:
     `name` is UID/START-GROUP-INDEX.
 
     Raises:
-        DirectoryRefused: one exists and belongs to someone else.
-        OSError: one can't be made.
+        DirectoryRefused: a directory exists and belongs to another user.
+        OSError: a directory can't be made.
     """
     uid, _, start = name.partition("/")
     above = _open_parent(places.jobs, uid, places.server_gid)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 _STEP = 2 << 20
-"""Limits are whole pages of the driver, so that it rounds none of them."""
+"""Size of the driver's pages: limits are multiples of it, so that the driver rounds none of them."""
 _TEXT_MAX = 200
 
 
@@ -18,10 +18,10 @@ class NotLimited(Exception):
 
 
 def driver_library() -> Any:
-    """Return NVML, ready for use.
+    """Return the loaded library NVML.
 
     Raises:
-        NotLimited: it can't be used.
+        NotLimited: NVML can't be used.
     """
     try:
         import pynvml as nvml
@@ -38,7 +38,8 @@ def limit_memory(nvml: Any, group: str, gpus: Sequence[str], memory: int) -> Non
     A limit that is set already stays.
 
     Raises:
-        NotLimited: the driver has no such limit, refuses it, or reads back another one, or more is in use.
+        NotLimited: the driver has no limits, refuses this one or reports another one, or more memory is in
+        use.
     """
     if not group or not gpus or not all(gpus):
         raise NotLimited(
@@ -62,7 +63,7 @@ def limit_memory(nvml: Any, group: str, gpus: Sequence[str], memory: int) -> Non
 
 
 def _read(nvml: Any, board: Any, group: str) -> Any:
-    """Return the limit of a group, and the bytes in use; no limit of ours if it can't be read."""
+    """Return the limit of a group, and the bytes in use; no limit if it can't be read."""
     read = nvml.c_nvmlGetMemoryLimits_v1_t(group.encode(), 0, 1, 0)  # not in whole pages
     with suppress(nvml.NVMLError):
         nvml.nvmlDeviceGetMemoryLimits_v1(board, read)

@@ -29,10 +29,10 @@ Rlimit = tuple[int, int, int]
 
 
 class StartOrder(NamedTuple):
-    """Start a pod. Its open files come with the message.
+    """Start a pod. Its open files are sent with the message.
 
-    `account`: the user it runs as; empty for the node process's own. `devices`: the GPUs it may open.
-    `rlimits`: of its processes, as far as the node process's own hard limits allow them.
+    `account`: the user to run as; empty for the node process's own. `devices`: the GPUs that the pod may
+    open. `rlimits`: limits of its processes, as far as the hard limits of the node process allow them.
     """
 
     name: str  # UID/START-GROUP-INDEX
@@ -43,7 +43,7 @@ class StartOrder(NamedTuple):
 
 
 class SignalOrder(NamedTuple):
-    """Send a signal to a supervisor, whose pidfd comes with the message."""
+    """Send a signal to a supervisor, whose pidfd is sent with the message."""
 
     number: int
 
@@ -63,7 +63,7 @@ class KillOrder(NamedTuple):
 
 
 class JoinOrder(NamedTuple):
-    """Put a process of a start's own user, whose pidfd comes with the message, into the start's groups."""
+    """Put a process of a start's own user into the start's groups; its pidfd is sent with the message."""
 
     name: str
 
@@ -76,10 +76,11 @@ class RemoveOrder(NamedTuple):
 
 
 class NodeAnswer(NamedTuple):
-    """Outcome of an order. `refused`: why it wasn't carried out.
+    """Outcome of an order.
 
-    `killed`: whether processes had to be; `left`: how many are still there. `memory_limit`: the answer
-    is about the memory of GPUs, which is limited unless it was refused.
+    `refused`: why the order wasn't carried out. `killed`: True if processes had to be killed; `left`: number
+    of processes that still exist. `memory_limit`: the answer is about a limit of GPU memory, which is set
+    unless it was refused.
     """
 
     name: str = ""
@@ -96,7 +97,7 @@ def decode(message: bytes) -> Order:
     """Return the order in a message.
 
     Raises:
-        InvalidOrder: it has the wrong form.
+        InvalidOrder: the message has the wrong form.
     """
     try:
         word, *values = json.loads(message)
@@ -113,7 +114,7 @@ def encode_answer(answer: NodeAnswer) -> bytes:
 
 
 Reader = Callable[[object], Any]
-"""Returns a value as it is checked, or raises `InvalidOrder`."""
+"""Function that returns a checked value, or raises `InvalidOrder`."""
 
 
 def _record(make: Callable[..., Any], *readers: Reader) -> Reader:

@@ -1,7 +1,8 @@
-"""Mounts of a pod's own, in which device files of other GPUs can't be opened.
+"""Mounts of a pod's own, in which it can't open device files of other GPUs.
 
-The fallback where control groups can't hold devices apart. A process keeps what it had opened before, and a
-process of the same user outside of the pod isn't held. Mounts of the machine still appear in the pod's.
+They are the fallback if control groups can't separate devices. A process keeps files that it opened before,
+and a process of the same user outside of the pod isn't restricted. Mounts of the machine still appear in the
+pod's.
 """
 
 import ctypes
@@ -32,7 +33,7 @@ def close_devices(files: Sequence[str]) -> None:
 
 
 def can_close_devices() -> bool:
-    """Return True if this process may close devices; a child of it tries."""
+    """Return True if this process may close devices, as a child process has tried."""
     return wait_for(fork(lambda: close_devices([os.devnull])))
 
 

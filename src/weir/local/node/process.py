@@ -1,7 +1,7 @@
-"""Node process: receives orders and carries each one out, or answers why it doesn't.
+"""Node process: receives orders, and carries each one out or answers why it doesn't.
 
 It serves one pool of its own user, whose server starts it, or it starts the server of a pool for several
-users (`shared.py`). It ends when the server does; pods run on.
+users (`shared.py`). It ends when the server does; pods keep running.
 """
 
 import json
@@ -25,7 +25,7 @@ from weir.local.supervisor.supervisor import SIGNALS
 _FILES_MAX = len(StartFiles._fields)
 _KILLS_MAX = 20
 _AGAIN_S = 0.01
-"""Looks at processes after a kill. All other orders wait meanwhile, and the server orders it again."""
+"""Time between checks of processes after a kill. All other orders wait meanwhile."""
 
 
 class NodeProcess:
@@ -40,7 +40,8 @@ class NodeProcess:
     def serve(self, server: int = 0) -> int:
         """Carry out orders until the server is gone; return its exit code.
 
-        `server` is its pid, if this process started it: otherwise it is gone when its sockets are closed.
+        `server` is its pid, if this process started it. Otherwise closed sockets mean that the server is
+        gone.
         """
         ended, ends = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(ends, warn_on_full_buffer=False)
@@ -151,7 +152,7 @@ class NodeProcess:
         return None
 
     def _signal(self, order: orders.SignalOrder, fds: list[int]) -> NodeAnswer:
-        """Signal a supervisor; where users are apart, only a process that this one put among supervisors."""
+        """Signal a supervisor; with several users only one that this process put among supervisors."""
         if len(fds) != 1:
             raise InvalidOrder("a signal needs its process")
         pid = _pid_of(fds[0])
@@ -204,7 +205,7 @@ class NodeProcess:
 
 
 def _refusal(message: bytes, failure: Exception) -> NodeAnswer:
-    """Return the answer to an order that wasn't carried out, with the name of its start if it has one."""
+    """Return the answer to an order that wasn't carried out, with the name of its start, if any."""
     why = f"the node process failed ({type(failure).__name__})"
     if isinstance(failure, InvalidOrder | AccountRefused):
         why = str(failure)
@@ -218,10 +219,10 @@ def _refusal(message: bytes, failure: Exception) -> NodeAnswer:
 
 
 def _pid_of(process: int) -> int:
-    """Return the process that a pidfd is for.
+    """Return the process of a pidfd.
 
     Raises:
-        InvalidOrder: it is no pidfd, or its process is gone.
+        InvalidOrder: the descriptor is no pidfd, or its process is gone.
     """
     if (pid := int("".join(_field(f"/proc/self/fdinfo/{process}", "Pid")) or 0)) > 0:
         return pid
@@ -229,12 +230,12 @@ def _pid_of(process: int) -> int:
 
 
 def _uid_of(pid: int) -> int:
-    """Return the user of a process; -1 if it has several, or is gone."""
+    """Return the user of a process; -1 if it has several user ids, or is gone."""
     ids = set(_field(f"/proc/{pid}/status", "Uid")[:3])
     return int(ids.pop()) if len(ids) == 1 else -1
 
 
 def _field(file: str, name: str) -> list[str]:
-    """Return the words of a line of a file of the kernel; none if there is no such line."""
+    """Return the words of a named line in a file of the kernel; none without such a line."""
     lines = (line.partition(":") for line in text_of(file).splitlines())
     return next((words.split() for key, _, words in lines if key == name), [])

@@ -113,7 +113,7 @@ def _groups(home: str, *, gpu_memory: bool) -> Cgroups:
     `gpu_memory`: the groups are to limit memory of GPUs, too.
 
     Raises:
-        SharedRefused: none can be made, and so users couldn't be held apart.
+        SharedRefused: no group can be made, so users couldn't be isolated from each other.
         OSError: one can't be made.
     """
     status = os.stat(home)

@@ -23,9 +23,9 @@ from weir.local.supervisor.supervisor import SIGNALS, not_started, supervise, wr
 
 _SUBREAPER = 36
 _OOM_ADJUST = "500"
-"""Score of a job for the kernel: if memory ends, a job is ended before the pool is.
+"""Score of a job for the kernel, so that out of memory a job is killed before the pool.
 
-It is set before rights are given up.
+The score is set before the process gives up its rights.
 """
 _unsigned = (1 << 64).__rmod__
 """Unlimited is -1, and more than any limit."""
@@ -35,7 +35,7 @@ _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
 class Site(NamedTuple):
-    """Place of the pods: their home and groups; and for several users the rules that hold them apart."""
+    """Place of the pods: their home and groups, and with several users the rules that isolate them."""
 
     home: str
     groups: Cgroups
@@ -47,7 +47,7 @@ class Site(NamedTuple):
 
 
 def run_start(order: StartOrder, account: Account | None, files: StartFiles, site: Site) -> None:
-    """Be the supervisor of a start, in a process that was forked for it, until nothing of it is left.
+    """Run as the supervisor of a start, in a process forked for it, until the start is completely over.
 
     The signals of supervisors are blocked before the fork.
     """
@@ -124,7 +124,7 @@ def limit_gpu_memory(site: Site, name: str, devices: Sequence[int], memory: int)
 
 
 def _set_rlimits(rlimits: Sequence[Rlimit]) -> None:
-    """Set resource limits of this process, none above the hard limit that it has."""
+    """Set resource limits of this process, none above its present hard limit."""
     for number, *limits in rlimits:
         most = resource.getrlimit(number)[1]
         soft, hard = (min(limit, most, key=_unsigned) for limit in limits)

@@ -25,7 +25,7 @@ _PERSONAL = "only an installed pool can limit it"
 
 @dataclass(slots=True)
 class _State:
-    """Outcome of the last order for a start. `why_not`: the memory isn't limited; empty if it is."""
+    """Outcome of the last order for a start. `why_not`: why its memory isn't limited; empty if it is."""
 
     why_not: str = _NO_ANSWER
     asked: bool = False  # True: the last order has no answer yet
@@ -91,7 +91,7 @@ class GpuMemoryLimits:
             self._client.limit_gpu_memory(order)
 
     def why_not(self, workload: str, foreign: Collection[int]) -> str:
-        """Return why other processes may use a workload's part of its GPUs; empty if the driver prevents it.
+        """Return why others may use a workload's part of its GPUs' memory; empty if the driver prevents it.
 
         `foreign`: GPUs with processes outside the pool. Each pod on a GPU of the workload needs a limit.
         """

@@ -13,7 +13,7 @@ from weir.local.records.pod_records import FETCHES, SAVED, JobMessage, TimeBound
 from weir.state.events import PodKey
 
 AGAIN_S = 0.1
-"""Minimum time between two reads of a pod's messages, however often it wakes us."""
+"""Minimum time between two reads of a pod's messages, even if its wakeups are more frequent."""
 _log = logging.getLogger(__name__)
 
 

@@ -25,7 +25,7 @@ from weir.model.workloads import Workload
 from weir.state.events import Checkpointed, Nominated, Placement, PodKey, WorkloadSubmitted, WorkloadSuspended
 
 MAX_STARTS_AHEAD = 100_000
-"""Largest start number of a directory beyond the last known start; Weir made none with a larger one."""
+"""Largest accepted distance of a directory's start number from the last known start."""
 Spec = StartRecord | UnreadableFile | None
 """Spec of a start; None if it was never written completely."""
 
@@ -144,7 +144,7 @@ class Recovery:
         return None
 
     def _unreadable(self, pod: PodKey, start: int, spec: UnreadableFile, *, stopping: bool) -> PodExited:
-        """End a start whose spec can't be read, and count it as lost."""
+        """End a start with an unreadable spec, and count it as lost."""
         directory, now_s = self._directory(pod, start), self._start_times.now_s()
         request = self._record.workload.groups[pod.group].request
         groups = self._machine.groups_of(self._home.start_name(directory), request)
@@ -173,12 +173,12 @@ class Recovery:
 
 
 def _is_plausible(workload: Workload, pod: PodKey) -> bool:
-    """Return True if the workload has such a pod: anyone may make a directory."""
+    """Return True if the workload can have such a pod: any user may make a directory."""
     return pod.group < len(workload.groups) and pod.index < workload.groups[pod.group].count
 
 
 def _unused_nomination(nomination: Nominated | None, started_s: dict[PodKey, float]) -> Nominated | None:
-    """Return the nomination without pods that have started since it was made; None if none is left."""
+    """Return the part of the nomination whose pods haven't started since; None if nothing is left."""
     if nomination is None:
         return None
     rest = tuple(place for place in nomination.places if started_s.get(place.pod, -1.0) < nomination.at_s)

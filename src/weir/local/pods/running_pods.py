@@ -47,7 +47,7 @@ class LocalWorkload:
     port: int = 0
 
     def take_over(self, record: WorkloadRecord) -> bool:
-        """Take over changes of this workload; return False if the record is another one's."""
+        """Apply changes of this workload; return False if the record is another workload's."""
         if record.launch.uid != self.launch.uid:
             return False
         self.workload, self.launch = record.workload, record.launch
@@ -78,7 +78,7 @@ class LocalWorkload:
             self.port = 0
 
     def use_nomination(self, pod: PodKey) -> ReserveNomination | ReleaseNomination | None:
-        """Use the nominated place of a pod that starts; return the effect that records the other places.
+        """Use the nominated place of a pod that starts; return the effect that stores the other places.
 
         The answer is None if it used none.
         """

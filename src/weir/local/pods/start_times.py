@@ -11,7 +11,7 @@ from weir.local.records.pod_records import StartRecord, TimeBounds
 
 
 class StartTimes:
-    """Tells the times of starts by the server's clock."""
+    """Converts times of starts to the server's clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -23,7 +23,7 @@ class StartTimes:
         )
 
     def latest_s(self, begun: RunningPod | StartRecord) -> float:
-        """Return when a start ended at the latest: now, or before the boot if it is of an earlier one."""
+        """Return the latest time at which a start can have ended: now, or the boot after it."""
         now_s, until_s = self._clock(), self._clock.until_s
         if until_s is None or begun.boot in ("", pod_files.boot()):
             return now_s

@@ -20,7 +20,7 @@ from weir.local.records.state_dir import StateDir
 _AGAIN_S, _AFTER_FAILURE_S = 0.02, 1.0
 _MAX_LOCKED_CHECKS = 100
 _ENFORCED_AFTER_S = 20.0
-"""Time beyond the notice that a supervisor may take to stop a pod."""
+"""Time after the grace period that a supervisor has to stop a pod."""
 _GRACE_MAX_S = 3600.0
 """Assumed notice of a request to stop that can't be read."""
 
@@ -28,7 +28,7 @@ _GRACE_MAX_S = 3600.0
 class SupervisorWatch:
     """Watch of the supervisors of starts, in the watcher's thread.
 
-    `running` are the starts that aren't over, under `lock`. `concluded` takes each end.
+    `running` are the starts that aren't over, guarded by `lock`. `concluded` is called with each end.
     """
 
     def __init__(
@@ -60,13 +60,13 @@ class SupervisorWatch:
             self._watch.later(most_s, lambda: self._enforce(run, process))
 
     def _enforce(self, run: RunningPod, process: int) -> None:
-        """Kill a supervisor that didn't stop its pod in time: a job may have stopped it itself."""
+        """Kill a supervisor that didn't stop its pod in time: a job may have frozen the supervisor."""
         with self._lock:
             if run.process == process:
                 self._processes.signal_supervisor(process, signal.SIGKILL)
 
     def on_forked(self, name: str, process: int | None, refused: str = "") -> None:
-        """Take over a forked supervisor; without a process, check whether its start is over.
+        """Watch a forked supervisor; without a process, check if its start is over.
 
         `refused`: why the node process didn't fork one.
         """
@@ -95,7 +95,7 @@ class SupervisorWatch:
             self.check(run)
 
     def _adopt(self, run: RunningPod, process: int) -> None:
-        """Watch this process as its supervisor. The caller holds the lock."""
+        """Watch this process as the supervisor of a start. The caller holds the lock."""
         run.process = process
         run.since_s = self._clock()
         self._watch.add(process, lambda: self._on_exit(run))

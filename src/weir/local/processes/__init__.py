@@ -1,1 +1,1 @@
-"""Processes of pods, as the server acts on them: itself, or through the node process."""
+"""Actions on processes of pods: by the server itself, or through the node process."""

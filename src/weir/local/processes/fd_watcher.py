@@ -53,7 +53,7 @@ class FdWatcher:
 
     @property
     def trouble(self) -> str | None:
-        """Return why nothing is noticed now; None if it is."""
+        """Return why the thread notices nothing now; None if it works."""
         since_s, now_s = self._busy_since_s, time.monotonic()
         if not self._thread.is_alive():
             return "The thread that watches pods has ended."

@@ -1,4 +1,4 @@
-"""The server's end of the node process: has it start pods, and act on processes of other users."""
+"""The server's end of the node process: orders starts of pods, and actions on processes of other users."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from weir.local.records.start_files import StartUnreadable, open_start_files
 
 _ENDS_WITHIN_S = 5.0
 SocketPair = tuple[socket.socket, socket.socket]
-"""The server's ends: for starts, answered when they are forked, and for calls, answered at once."""
+"""The server's two sockets: for starts, answered when they are forked, and for calls, answered at once."""
 
 
 def encode(order: Order) -> bytes:
@@ -202,7 +202,7 @@ class NodeClient:
             files.close()
 
     def limit_gpu_memory(self, order: GpuMemoryOrder) -> None:
-        """Have the memory of a start's GPUs limited; `on_memory_limited` is called with the outcome."""
+        """Order a limit of the memory of a start's GPUs; `on_memory_limited` gets the outcome."""
         with suppress(BrokenPipeError, ConnectionResetError), self._lock:
             self._starts.send(encode(order))
 
@@ -261,14 +261,14 @@ class NodeClient:
 
 
 def _nothing(*_: object) -> None:
-    """Ignore an answer that no one waits for yet."""
+    """Ignore an answer for which no request waits yet."""
 
 
 def _values(file: str, names: Mapping[str, str]) -> bytes:
-    """Return the values of secrets for a supervisor, or the one that isn't set.
+    """Return the values of secrets for a supervisor, or the name of one that isn't set.
 
     Raises:
-        OSError: they can't be read.
+        OSError: the secrets can't be read.
     """
     try:
         passed: dict[str, object] = {"values": secret_files.values(file, names)}

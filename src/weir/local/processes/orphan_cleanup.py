@@ -1,4 +1,4 @@
-"""Conclude starts whose supervisors are gone: no process of theirs is left before they count as over."""
+"""Conclude starts whose supervisors are gone: their processes are killed before they count as over."""
 
 import os
 import signal
@@ -51,7 +51,7 @@ def conclude_start(
 def kill_with_supervisor(
     directory: str, of_pod: Sequence[cgroups.Words], now_s: float, processes: PodProcesses
 ) -> None:
-    """End a start with its supervisor, if it has one still, and declare it lost.
+    """Kill a start, with its supervisor if that still exists, and declare the start lost.
 
     Raises:
         OSError: processes remain, or the machine lacks resources.

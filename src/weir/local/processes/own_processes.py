@@ -57,7 +57,7 @@ class OwnProcesses:
         return "the pool is personal, and its user's processes enter by themselves"
 
     def remove_groups(self, directory: str) -> None:
-        """Leave the groups: the supervisor has removed them."""
+        """Do nothing: the supervisor has removed the groups."""
 
 
 def _session(directory: str) -> int:

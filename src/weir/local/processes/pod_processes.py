@@ -1,7 +1,7 @@
 """Processes of pods, as the server may act on them: itself, or through the node process.
 
-Without several users every pod runs as the server's own user. Otherwise only the node process may signal
-them, and the control groups know them all: no user can leave one.
+In a personal pool every pod runs as the server's own user. Otherwise only the node process may signal them,
+and the control groups know them all: no user can leave one.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class PodProcesses(Protocol):
         """Signal the supervisor of a pidfd, if it is still running.
 
         Raises:
-            OSError: it couldn't be signalled.
+            OSError: the signal couldn't be sent.
         """
         ...
 
@@ -36,7 +36,7 @@ class PodProcesses(Protocol):
         ...
 
     def enter(self, directory: str, process: int) -> str:
-        """Put the process of a pidfd into the control groups of a start; return why not, if it can't be.
+        """Put the process of a pidfd into the control groups of a start; return why not, if that fails.
 
         Raises:
             OSError: the node process is gone.

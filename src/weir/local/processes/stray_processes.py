@@ -16,12 +16,12 @@ from weir.local.records.start_files import write_stop
 from weir.local.records.state_dir import StateDir
 
 NOTICE_S = 10.0
-"""Time that stray processes may take to stop before they are killed."""
+"""Grace period of stray processes before they are killed."""
 _LOOK_S = 0.05
 
 
 def end_stray_processes(home: StateDir, known_uids: set[int], now_s: float, processes: PodProcesses) -> int:
-    """End every start of a pod whose workload isn't one of these numbers; return how many of them ran.
+    """End all starts of pods of other workloads than these; return how many of them ran.
 
     Raises:
         OSError: some don't end, so their devices aren't free.
@@ -61,7 +61,7 @@ def _starts_of_others(home: StateDir, known_uids: set[int]) -> list[str]:
 
 
 def _is_over(directory: str, now_s: float, processes: PodProcesses) -> bool:
-    """Return True if the start is over; one whose supervisor is gone is ended here."""
+    """Return True if the start is over; without a supervisor its processes are killed here."""
     spec = pod_records.parse_start(pod_files.read(directory, pod_files.START))
     groups = spec.cgroups if isinstance(spec, StartRecord) else ()
     return conclude_start(directory, groups, now_s, processes) is not None

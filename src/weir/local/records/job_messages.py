@@ -28,7 +28,7 @@ _POKES_MAX = 1024
 
 
 class MessagesRead(NamedTuple):
-    """Notes that were read, the position after them, and the reason if they can't be read."""
+    """Messages that were read, the position after them, and the reason if reading failed."""
 
     notes: list[JobMessage]
     position: int
@@ -72,9 +72,9 @@ def _latest(lines: list[bytes]) -> list[bytes]:
 
 
 def _link_for_containers(home: int) -> None:
-    """Link the socket into a separate directory: containers get only that one.
+    """Link the socket into a separate directory, the only one that containers get.
 
-    The directory stays when the socket is made again, so that it is the new one in running containers too.
+    The directory stays when the socket is made again, so running containers find the new socket.
     """
     with suppress(OSError):
         with suppress(FileExistsError):

@@ -31,7 +31,7 @@ def resume(
     boot: Callable[[], float] = boot_time,
     jumped: Callable[[float], None] = lambda _: None,
 ) -> Clock:
-    """Return the clock of a home, going on where the timeline was. `least_s` is a time it has passed."""
+    """Return the clock of a home, which continues its timeline; `least_s` is a time that it has passed."""
     stored = _stored(home)
     if stored is None:
         starts_s = max(wall(), least_s or 0.0)
@@ -52,7 +52,7 @@ def resume(
 
 
 def keep(home: Path, clock: Clock, *, boot: Callable[[], float] = boot_time, synced: bool = False) -> bool:
-    """Write down where the timeline is; False if the disk doesn't take it, which a later call makes good."""
+    """Store the present time of the timeline; return False if the disk is full: a later call stores it."""
     boot_s = boot()
     at_s = clock.at_boot_time(boot_s)
     record: dict[str, object] = {"boot": pod_files.boot(), "boot_s": boot_s, "at_s": at_s}
@@ -77,7 +77,7 @@ class _StoredClock:
 
 
 def _stored(home: Path) -> _StoredClock | None:
-    """Read the last values of `keep`; None if there is no valid file."""
+    """Return the last values of `keep`; None without a valid file."""
     try:
         text = pod_files.read(str(home), FILE)
     except OSError:

@@ -25,7 +25,7 @@ from weir.local.records import pod_records
 
 START, LOCK, RUNNING, STOP, EXIT = "start.json", "lock", "running.json", "stop.json", "exit.json"
 NOTES, LOG = "notes.jsonl", "log"
-"""In the job's own directory; a copy of STOP lies there too."""
+"""File of messages in the job's own directory, where a copy of STOP lies, too."""
 RECORDS, OWN = "pods", "jobs"
 _START_MAX, _RECORD_MAX = 64 << 20, 1 << 16
 
@@ -37,16 +37,16 @@ _CLOCK_TICKS_AT = 19
 
 
 def own_directory(directory: str) -> str:
-    """Return the job's own directory of the start whose records lie in this one."""
+    """Return the job's own directory of the start with these records."""
     home, _, uid, start = directory.rsplit("/", 3)
     return f"{home}/{OWN}/{uid}/{start}"
 
 
 def make_own(directory: str) -> None:
-    """Make the job's own directory; the opener of an existing one checks it.
+    """Make the job's own directory; if it exists, its opener checks it.
 
     Raises:
-        OSError: it couldn't be made.
+        OSError: the directory couldn't be made.
     """
     own = own_directory(directory)
     try:
@@ -91,7 +91,7 @@ def read(directory: str, name: str) -> bytes | UnreadableFile | None:
     """Return the text of a record, for `pod_records`; None if it wasn't written.
 
     Raises:
-        OSError: the machine is short of something.
+        OSError: the machine lacks a resource.
     """
     text = job_files.read_whole(directory, name, _START_MAX if name == START else _RECORD_MAX)
     return None if text == b"" and name != START else text
@@ -104,7 +104,7 @@ def read_object(directory: str, name: str) -> dict[str, Any] | None:
 
 
 def has(directory: str, name: str) -> bool:
-    """Return True if the record was written. The server makes empty files for those of a supervisor."""
+    """Return True if a record has content. The server makes empty files for the records of a supervisor."""
     return job_files.is_written(directory, name)
 
 
@@ -112,7 +112,7 @@ def take_lock(directory: str) -> int | UnreadableFile | None:
     """Take the lock, held until the returned descriptor is closed; None if its supervisor lives.
 
     Raises:
-        OSError: the machine is short of something.
+        OSError: the machine lacks a resource.
     """
     fd = job_files.open_file(directory, LOCK, os.O_RDWR | os.O_CREAT)
     if fd is None:

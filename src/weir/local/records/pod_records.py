@@ -22,7 +22,7 @@ FETCHES, BUSY = "fetches_image", "busy"
 UMASK = 0o022
 """Default umask of jobs."""
 NUMBER_MAX = 10**15
-"""Larger numbers of steps, seconds or bytes mean nothing here, and not every reader takes them."""
+"""Limit of numbers of steps, seconds or bytes; some readers can't take larger ones."""
 VALUES_MAX, NAME_MAX, SENTENCE_MAX = 64, 64, 500
 _WORDS_MAX, _WORD_MAX, _DEVICES_MAX = 1 << 20, 1 << 24, 1 << 12
 _CODE_MAX, _SIGNAL_MAX = 255, 64
@@ -63,7 +63,7 @@ class StartRecord(NamedTuple):
 
 
 class TimeBounds(NamedTuple):
-    """The times a note of one start may have: from its start until now. Jobs read clocks of their own."""
+    """Possible times of a start's messages: from its start until now. Jobs may have other clocks."""
 
     from_s: float
     until_s: float
@@ -71,7 +71,7 @@ class TimeBounds(NamedTuple):
     ahead_s: float = 0.0  # difference of the wall clock from the timeline
 
     def time_of(self, wall_s: float, boot_s: object) -> float:
-        """Return the time of a note, by the boot clock where the job read it, else by the wall clock."""
+        """Return the time of a message, by the boot clock if the job read it, else by the wall clock."""
         at_s = wall_s - self.ahead_s
         if self.boot_s and isinstance(boot_s, int | float) and _is_number(boot_s):
             at_s = self.from_s + boot_s - self.boot_s
@@ -106,7 +106,7 @@ class RunningRecord(NamedTuple):
 
 
 class JobMessage(NamedTuple):
-    """A message of a job: it saved, reports progress or a rung, or is busy (`why`, for `values["for_s"]`)."""
+    """A message of a job: a checkpoint, progress, a rung, or a busy time (`why`, for `values["for_s"]`)."""
 
     kind: str
     at_s: float

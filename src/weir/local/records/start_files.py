@@ -42,7 +42,7 @@ class StartUnreadable(Exception):
 
 
 def open_start_files(directory: str, secrets: bytes | None) -> StartFiles | None:
-    """Take the lock of a start and open its files; None if it has a supervisor or is over.
+    """Lock a start and open its files; None if it has a supervisor or is over.
 
     Raises:
         StartUnreadable: a record isn't a regular file.

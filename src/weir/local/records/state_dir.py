@@ -112,7 +112,7 @@ class StateDir:
         """Lock the home for this pool until `leave`, and create missing directories.
 
         Raises:
-            StateDirInUse: another pool has it.
+            StateDirInUse: another pool uses the home.
             OSError: it can't be made.
         """
         self.path.mkdir(_MODE, parents=True, exist_ok=True)
@@ -199,7 +199,7 @@ def read_spec(directory: str) -> StartRecord | UnreadableFile | None:
 
 
 def ended(directory: str) -> StartOutcome | None:
-    """Return the outcome that the records in this directory claim; None if they claim none.
+    """Return the outcome in the records of this directory; None without one.
 
     Only the holder of the lock may rely on it: see `orphan_cleanup.conclude_start`.
 
@@ -217,7 +217,7 @@ def _more_memory(limit: int) -> int:
 
 
 def make_directory(directory: str) -> bool:
-    """Make the directory of a start, which requests it; return False if it exists.
+    """Make the directory of a start, which counts as its request; return False if it exists.
 
     Raises:
         OSError: it can't be made.

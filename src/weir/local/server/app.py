@@ -97,7 +97,7 @@ _GROUPS = (
     oidc_routes.routes,
     dashboard.routes,
 )
-"""Routers of the application. Their routes are taken as they are: to include a router reads each again."""
+"""Routers of the application, whose routes are used directly: including a router would process each again."""
 
 
 class _AuthMiddleware:
@@ -158,7 +158,7 @@ class _AuthMiddleware:
             return False
 
     def _while_it_holds(self, send: Send, scope: Scope, person: Person) -> Send:
-        """End an answer that goes on for long, such as a stream, once its token has changed or ended."""
+        """End a long answer, such as a stream, once its token has changed or expired."""
 
         async def checked(message: Message) -> None:
             if message.get("more_body") and not await self._holds(scope, person):
@@ -177,7 +177,7 @@ def _has_body(scope: Scope) -> bool:
 
 
 class _TokenExpired(Exception):
-    """The token of a request doesn't hold any more."""
+    """The token of a request is no longer valid."""
 
 
 def create_app(

@@ -69,7 +69,7 @@ _LOG = get_logger(__name__)
 
 
 def _print_now(line: str) -> None:
-    """Print a line at once: a pipe would keep it until the server stops. A full disk loses it."""
+    """Print a line at once, since a pipe would hold it back. A line for a full disk is lost."""
     with suppress(OSError):
         print(line, flush=True)
 
@@ -205,7 +205,7 @@ def _open_pool(
     node: RootNode | None,
     stream: EventStream,
 ) -> tuple[PoolService, LocalBackend, GpuClaim, bool]:
-    """Open the pool and its backend; return also the claim of the GPUs, and True if it begins again."""
+    """Open the pool and its backend; also return the claim on the GPUs, and True if the pool begins again."""
     home = settings.home
     claim = GpuClaim([device.uuid for device in machine.devices] if machine.nvml is not None else [])
     clock = persistent_clock.resume(home, least_s=store.samples.sampled_s(), jumped=_jumped)
@@ -265,7 +265,7 @@ def _end_leftovers(store: Store, backend: LocalBackend, now_s: float) -> None:
 
 
 class PoolServer(uvicorn.Server):
-    """uvicorn, ending streams before it waits for connections to end."""
+    """A uvicorn server that ends streams before it waits for the ends of connections."""
 
     def __init__(
         self,

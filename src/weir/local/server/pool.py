@@ -296,7 +296,7 @@ class PoolService(PoolState):
         return await self._row_after_step(name, record.launch.uid)
 
     async def resume(self, name: str, person: Person) -> WorkloadRow:
-        """Let a suspended workload go on; one that isn't suspended starts without its conditions."""
+        """Resume a suspended workload; one that isn't suspended starts without its conditions."""
         name = await workload_to_change(self, name, person)
         spec = self.view.spec_of(name)
         if spec is not None:

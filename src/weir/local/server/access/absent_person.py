@@ -28,10 +28,10 @@ async def present_person(
     roles: RoleLookup,
     now_s: float,
 ) -> Person:
-    """Return a person with their present rights.
+    """Return a person who isn't signed in, with their present rights.
 
     Raises:
-        RequestRefused: their token or account is gone.
+        RequestRefused: their token or account no longer exists.
     """
     user = str(owner["user"])
     if owner["token"] is not None:

@@ -15,7 +15,8 @@ from weir.user_names import own_user
 ADMIN_GROUP = "weir-admin"
 INSTALL = "`sudo weir install` serves everyone on this machine, and runs each job as its own user"
 OIDC_PREFIX = "oidc:"
-"""Begin of the names of people and groups of an provider. No Unix account has a colon in its name."""
+"""Beginning of the names of people and groups of an identity provider. No Unix account has a colon in its
+name."""
 _SAME_NAME = (
     "Submit with your Unix account, over ssh or on the machine. An administrator can let people act as the "
     "accounts with their names: `weir up --oidc-unix-accounts same-name`."
@@ -52,10 +53,10 @@ class PoolAccounts:
     oidc: bool = False
 
     def check_token_user(self, user: str) -> None:
-        """Refuse a token that this pool can't honour.
+        """Refuse to make a token for a person whom this pool doesn't serve.
 
         Raises:
-            RequestRefused: it is for another person than the one that a personal pool serves.
+            RequestRefused: the pool is personal, and the token is for another person.
         """
         if self.mode is AccountMode.PERSONAL and user != self.owner:
             raise RequestRefused(

@@ -22,7 +22,7 @@ FILE = "audit.jsonl"
 PATH = "/api/v1/audit"
 FILE_BYTES_MAX = 16 << 20
 FILES_KEPT = 8
-"""Files kept in all: the current one, and former ones with a number at the end of their names."""
+"""Number of files that are kept: the current one, and older ones with a number at the end of their names."""
 REFUSED_AT_ONCE = 60
 REFUSED_EVERY_S = 5.0
 """Lines of refused requests per token and person, and for all of unknown callers: a burst, then a rate."""
@@ -37,7 +37,7 @@ class _NotAFile(OSError):
 
 
 class _RefusalBudget:
-    """Lines that one source of refused requests may still write."""
+    """Number of lines that one source of refused requests may still cause."""
 
     __slots__ = ("left", "left_out", "since_s")
 

@@ -1,4 +1,4 @@
-"""Requests as the audit log has them: the action, its person, its origin and its outcome."""
+"""Lines of requests for the audit log: the action, its person, its origin and its outcome."""
 
 import re
 from secrets import token_hex
@@ -22,7 +22,7 @@ _LEFT_OUT = "left_out"
 
 
 class AuditMiddleware:
-    """Writes down requests as their answers begin, and names each in its answer."""
+    """Logs requests when their answers begin, and puts the id of the line into each answer."""
 
     def __init__(self, app: ASGIApp, audit: AuditLog, guarded: tuple[str, ...]) -> None:
         self._app = app
@@ -30,7 +30,7 @@ class AuditMiddleware:
         self._guarded = guarded
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, and write it down."""
+        """Answer a request, and log it."""
         if scope["type"] != "http" or not scope["path"].startswith(self._guarded):
             await self._app(scope, receive, send)
             return
@@ -100,7 +100,7 @@ def note(request: Request, **words: Any) -> None:
 
 
 def leave_out(request: Request) -> None:
-    """Leave a request out of the log if it fails: it asks again until it succeeds, and changed nothing."""
+    """Leave a failed request out of the log: it changed nothing, and its client repeats it."""
     setattr(request.state, _LEFT_OUT, True)
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 TOKEN_FILE = "token"  # noqa: S105 - the name of a file, no secret
 _TOKEN_LENGTH_MAX = 1000
 _TOKEN = re.compile(r"[!-~]{20,}", re.ASCII)
-"""A token of the administrator, who may write one."""
+"""Pattern of the administrator's token, which an administrator may also write."""
 _UID = "uid:"
 _SAY_WHO = (
     "Set WEIR_TOKEN to a token of this pool. Its administrator creates one with `weir token create`, and has "
@@ -73,7 +73,7 @@ class Authenticator:
         """Return the credential of an Authorization header.
 
         Raises:
-            RequestRefused: there is no token in it, or one of the identity provider that isn't valid.
+            RequestRefused: the header has no token, or an invalid one of the identity provider.
         """
         text = bearer_token(authorization)
         if not text:
@@ -128,10 +128,10 @@ class Authenticator:
         return token_person(row)
 
     def open_person(self, credential: str) -> Person:
-        """Return the person of a request that is being answered, which began with a valid sign-in.
+        """Return the person of a long request, whose sign-in was valid at its beginning.
 
         Raises:
-            RequestRefused: they signed out, or signed in too long ago.
+            RequestRefused: the person has signed out, or signed in too long ago.
         """
         if self.oidc is None:
             return self.person_with(credential)

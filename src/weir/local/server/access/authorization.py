@@ -1,8 +1,8 @@
 """Authorization: the one place that decides about the rights of people.
 
-A person has a role in scopes, which are nodes of the quota tree. A role on a department holds for everything
-below it, and `weir.local.server.changes.memberships` spells it out by scope. Administrators may do
-everything.
+A person has a role in scopes, which are nodes of the quota tree. A role on a department is valid for
+everything below it; `weir.local.server.changes.memberships` computes the role in each scope. Administrators
+may do everything.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -34,7 +34,7 @@ RoleLookup = Callable[[str, frozenset[str]], Mapping[str, Role]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Least role for an action on one's own work and on that of others; None for administrators alone.
+    """Least role for an action on one's own work and on that of others; None: administrators only.
 
     `phrase` completes "you can't".
     """
@@ -116,7 +116,7 @@ def may(person: Person, action: Action, scope: str | None = None, *, owner: str 
 
 
 def require(person: Person, action: Action, scope: str | None = None, *, owner: str | None = None) -> None:
-    """Refuse a person who may not do something.
+    """Check that a person may do something in a scope.
 
     Raises:
         RequestRefused: they may not; the sentence names the role that may.

@@ -27,7 +27,7 @@ SESSIONS_PER_PERSON_MAX = 20
 SESSION_S = 12 * 3600.0
 """Length of a session of the dashboard; the provider is asked again before that."""
 RENEW_S = 300.0
-"""Age of a session's identity at which the provider is asked for it again."""
+"""Age of a session's identity after which it is read from the provider again."""
 UNRENEWED_S_MAX = 3600.0
 """Age of an identity that is still accepted while the provider is away."""
 AGAIN = "run `weir login` again"
@@ -62,7 +62,7 @@ class OidcSignIn:
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create it; `clock` is compared with the times in tokens, `steady` with the ages of sessions."""
+        """Create the sign-in. `clock` has the time as in tokens, `steady` measures ages of sessions."""
         self.settings = settings
         self.provider = IdentityProvider(settings) if provider is None else provider
         self.flow = CodeFlow(settings, self.provider, public_url, clock)
@@ -81,7 +81,7 @@ class OidcSignIn:
         """Return the credential of a token that the provider signed.
 
         Raises:
-            RequestRefused: it proves nothing, or can't be verified now.
+            RequestRefused: the token is invalid, or can't be verified now.
         """
         credential = PREFIX + sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
         remembered = self._tokens.get(credential)
@@ -103,7 +103,7 @@ class OidcSignIn:
         """Return the credential of a new session in a browser that comes back from the provider.
 
         Raises:
-            RequestRefused: it proves nothing.
+            RequestRefused: the provider's answer is invalid.
         """
         try:
             granted = await self.flow.redeem(cookie, state, code)
@@ -123,7 +123,7 @@ class OidcSignIn:
         return credential
 
     def _make_way(self, subject: str, now_s: float) -> None:
-        """Forget sessions that have ended, and the oldest ones beyond the limits."""
+        """Remove sessions that have ended, and the oldest ones beyond the limits."""
         self._sessions = {key: session for key, session in self._sessions.items() if session.until_s > now_s}
         own = [key for key, session in self._sessions.items() if session.identity.subject == subject]
         for key in own[: max(0, len(own) - SESSIONS_PER_PERSON_MAX + 1)]:

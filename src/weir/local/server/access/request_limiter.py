@@ -39,10 +39,10 @@ class RequestLimiter:
 
     @contextmanager
     def admitted(self, person: Person, method: str, path: str, query: bytes) -> Iterator[None]:
-        """Hold a person's place for the length of one request.
+        """Count an open request of a person while the block runs.
 
         Raises:
-            RequestRefused: the person has used up their share, with when to come again.
+            RequestRefused: the person has reached a limit; the answer says when to try again.
         """
         if not may(person, Action.EXCEED_LIMITS):
             self._take(person.user, cost_of(method, path, query))
@@ -83,7 +83,7 @@ class RequestLimiter:
 
 
 class SuggestionQueue:
-    """Suggestions cost a second of a processor: one at a time, and few that wait."""
+    """Queue of requests for suggestions, which cost a second of processor time each: one runs at a time."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Semaphore(1)
@@ -128,14 +128,14 @@ def cost_of(method: str, path: str, query: bytes) -> int:
 
 
 def is_streaming(path: str, query: bytes) -> bool:
-    """Return True if the answer goes on until its reader leaves."""
+    """Return True if the answer continues until its reader leaves."""
     return path in ("/api/v1/stream", "/api/v1/dashboard/stream") or (
         path.endswith("/logs") and b"follow" in query
     )
 
 
 def _number(query: bytes, name: str) -> int:
-    """Return the largest value of a parameter, 0 if there is none."""
+    """Return the largest value of a parameter; 0 without one."""
     values = [value for key, value in parse_qsl(query.decode("latin-1")) if key == name]
     return max(
         (int(value) for value in values if value.isascii() and value.isdigit() and len(value) < 6), default=0

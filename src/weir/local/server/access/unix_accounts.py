@@ -12,7 +12,7 @@ from time import monotonic
 from weir.local.server.http.problem_details import RequestRefused
 
 FRESH_S = 10.0
-"""Age at which an account is looked up again: a change of its groups holds after that."""
+"""Age after which an account is looked up again: a change of its groups is then in force."""
 LOOKUP_S_MAX = 10.0
 ACCOUNTS_MAX = 4096
 _GROUPS_MAX = 65_536
@@ -48,7 +48,7 @@ class UnixAccounts:
         self._running: dict[int | str, asyncio.Task[None]] = {}
 
     async def get(self, which: int | str) -> UnixAccount | None:
-        """Return the account with a user id or a name, looked up lately; None if there is none.
+        """Return the account with a user id or a name from a recent look-up; None if there is none.
 
         Raises:
             RequestRefused: the account database doesn't answer.
@@ -72,7 +72,7 @@ class UnixAccounts:
         return await asyncio.to_thread(_is_group, name)
 
     def known(self, which: int | str) -> UnixAccount | None:
-        """Return the account as it was looked up last; None if it never was."""
+        """Return the account from the last look-up; None without one."""
         cached = self._found.get(which)
         return None if cached is None else cached.account
 

@@ -18,7 +18,7 @@ from weir.store.errors import NoSuchWorkload, StoreFailed, WorkloadOver
 
 AGAIN_S = 0.25
 ANSWERED_AFTER_S = 5.0
-"""A stop that can't be written down is answered after so long: it is carried out, and written down later."""
+"""Time after which a stop that can't be stored yet is answered: it is carried out, and stored later."""
 _LOG = get_logger(__name__)
 
 
@@ -100,7 +100,7 @@ class Cancellations:
                 _LOG.warning("stop_not_written_down", workload=fact.workload, why=str(error))
 
     async def _write(self, fact: CancelRequested) -> None:
-        """Write a stop down as soon as the disk takes it."""
+        """Store a stop as soon as the disk has space."""
         while not self._pool.closing:
             if self._pool.backend.is_quiet(fact.workload) and self.reserve.release():
                 _LOG.warning("reserve_released", workload=fact.workload)

@@ -16,17 +16,17 @@ _NEW = Queue("")
 
 
 def check_scope(person: Person, parents: Iterable[str | None]) -> None:
-    """Refuse a change below departments that the person doesn't lead.
+    """Check that a person leads the department above a change.
 
     Raises:
-        RequestRefused: they don't; at the top, only an administrator may.
+        RequestRefused: the person doesn't; at the top only administrators may change queues.
     """
     for parent in parents:
         require(person, Action.SET_QUOTAS, parent)
 
 
 def check_within(person: Person, before: Queue | None, after: Queue, queues: Iterable[Queue]) -> None:
-    """Refuse a lead's change that gives more than the department has, or that reaches beyond it.
+    """Check that a lead's change stays within the department's quota and below it.
 
     Raises:
         RequestRefused: the change exceeds the department's quota or rights.

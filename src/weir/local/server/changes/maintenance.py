@@ -41,7 +41,7 @@ class Maintenance:
     """Windows and drains at a time of a pool. Belongs to the event loop."""
 
     def __init__(self, pool: PoolState, drain_now: Due) -> None:
-        """Create it without windows. `drain_now` carries out a due drain."""
+        """Create the windows, none at first. `drain_now` carries out a due drain."""
         self._pool = pool
         self._drain_now = drain_now
         self._lock = asyncio.Lock()
@@ -51,7 +51,7 @@ class Maintenance:
         self.trouble: str | None = None
 
     def begin(self) -> None:
-        """Tell the backend the windows that an earlier server kept."""
+        """Pass the stored windows of an earlier server to the backend."""
         windows = read_windows(self._pool.home)
         if windows is None:
             self.trouble = f"The maintenance windows in {FILE} can't be read: announce them again."
@@ -86,7 +86,7 @@ class Maintenance:
         return window.until_s is not None and window.until_s <= self._wall_s()
 
     async def _end(self, window: MaintenanceWindow) -> None:
-        """Tell that a window is over; forget it some time later."""
+        """Report that a window is over; forget it some time later."""
         at_s = self._pool.clock()
         since_s = self._over_s.setdefault(window.name, at_s)
         if since_s == at_s:
@@ -122,7 +122,7 @@ class Maintenance:
         """Withdraw a window, or end it if it has begun.
 
         Raises:
-            RequestRefused: there is none of that name.
+            RequestRefused: no window has this name.
         """
         async with self._lock:
             window = self._windows.get(name)
@@ -137,10 +137,10 @@ class Maintenance:
     async def drain_at(
         self, at_s: float, gpu: int | None, reason: str, running: str, person: Person
     ) -> MaintenanceWindow:
-        """Announce a drain of the node, or of one GPU, in place of an earlier one.
+        """Announce a drain of the node, or of one GPU; it replaces an earlier one.
 
         Raises:
-            RequestRefused: it is too far ahead, or there are too many windows.
+            RequestRefused: the time is too far ahead, or there are too many windows.
         """
         if at_s > self._wall_s() + AHEAD_S_MAX:
             raise RequestRefused(422, "at_s: is more than ten years ahead; write an earlier time")
@@ -208,7 +208,7 @@ class Maintenance:
         fields.refuse_if_any()
 
     def _present(self) -> MaintenanceWindows:
-        """Return the windows; if there is no place for another, without those that are over."""
+        """Return the windows; if their number is at its limit, without those that are over."""
         if len(self._windows.windows) < WINDOWS_MAX:
             return self._windows
         return self._windows.without(
@@ -222,10 +222,10 @@ class Maintenance:
         return f"maintenance-{number}"
 
     async def _keep(self, windows: MaintenanceWindows) -> None:
-        """Write the windows down, and tell the backend.
+        """Store the windows, and pass them to the backend.
 
         Raises:
-            RequestRefused: they can't be written.
+            RequestRefused: the windows can't be stored.
         """
         try:
             await asyncio.to_thread(write_windows, self._pool.home, windows)
@@ -266,5 +266,5 @@ class Maintenance:
 
 
 def drain_name(gpu: int | None) -> str:
-    """Return the name of the drain at a time of the node or of one GPU."""
+    """Return the name of an announced drain of the node, or of one GPU."""
     return _DRAIN if gpu is None else f"{_DRAIN}-gpu-{gpu}"

@@ -57,7 +57,7 @@ def parse_subject(text: str) -> Subject:
     """Return kind and name of a subject: `mia`, `@group` or `@everyone`.
 
     Raises:
-        RequestRefused: it can't be one.
+        RequestRefused: the text is no subject.
     """
     if text == EVERYONE:
         return "everyone", ""
@@ -151,7 +151,7 @@ class Memberships:
         return membership
 
     async def remove(self, scope: str, is_project: bool, text: str, person: Person) -> None:
-        """Take a role away.
+        """Remove a role.
 
         Raises:
             RequestRefused: the person may not, or there is no such membership.

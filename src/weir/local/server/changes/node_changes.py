@@ -43,7 +43,7 @@ class NodeChanges:
         self._gpus = GpuDrains()
 
     def begin(self) -> None:
-        """Tell the backend the state that an earlier server kept."""
+        """Pass the stored state of an earlier server to the backend."""
         drain = read_drain(self._pool.home)
         if drain is not None:
             self._tell(drain)
@@ -81,7 +81,7 @@ class NodeChanges:
         """Drain a faulty GPU; its workloads continue. Any thread may call it.
 
         Raises:
-            OSError: the state of the node can't be written; nothing is started on the GPU all the same.
+            OSError: the state can't be stored; even then nothing is started on the GPU.
         """
         _LOG.warning("gpu_faulty", gpu=index, fault=fault)
         reason = f"{fault}, as its driver reports"[:REASON_MAX]
@@ -92,7 +92,7 @@ class NodeChanges:
         )
 
     async def workloads_on(self, gpu: int | None) -> list[str]:
-        """Return the workloads that hold something on the node, or on one GPU of it.
+        """Return the workloads that hold resources on the node, or on one GPU of it.
 
         Raises:
             RequestRefused: the control loop can't answer now.
@@ -105,7 +105,7 @@ class NodeChanges:
             raise RequestRefused(503, f"The pool makes no decisions now: {error}") from None
 
     def require(self, name: str, gpu: int | None = None) -> None:
-        """Refuse the name of an unknown node, or the index of an unknown GPU of it.
+        """Check that a node exists, and a GPU with this index on it.
 
         Raises:
             RequestRefused: there is no such node or GPU.
@@ -146,7 +146,7 @@ class NodeChanges:
         return None if at_s is None or at_s <= now_s else at_s
 
     async def _set(self, gpu: int | None, drain: NodeDrain | None) -> None:
-        """Write down and pass on that the node or a GPU is drained; None: it isn't."""
+        """Store and pass on that the node or a GPU is drained; None: the drain ends."""
         if gpu is not None:
             await _written(lambda: self._set_gpu(gpu, drain))
             return
@@ -195,10 +195,10 @@ def _workloads_on(cluster: Cluster, gpu: int | None) -> list[str]:
 
 
 async def _written(write: Callable[[], None]) -> None:
-    """Write a state in a thread.
+    """Store a state in a thread.
 
     Raises:
-        RequestRefused: it can't be written.
+        RequestRefused: the state can't be stored.
     """
     try:
         await asyncio.to_thread(write)

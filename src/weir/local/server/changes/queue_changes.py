@@ -100,7 +100,7 @@ def checked_queue(
     """Return the department or project that a request describes. It keeps the age of the existing one.
 
     Raises:
-        RequestRefused: with everything that is wrong with it.
+        RequestRefused: the description has mistakes; the answer has all of them.
     """
     is_project = isinstance(entry, ProjectEntry)
     noun = "project" if is_project else "department"
@@ -128,7 +128,7 @@ def _check_version(queue: Queue, before: Queue | None, version: str | None) -> N
     """Check that the settings still have the version that the person has read; None skips the check.
 
     Raises:
-        RequestRefused: they have another one.
+        RequestRefused: the settings have another version.
     """
     noun = "project" if queue.is_project else "department"
     now = None if before is None else queue_detail(bare_queue_row(before)).version

@@ -23,7 +23,7 @@ from weir.store.workloads.arrays import ArrayEnd
 PENDING_MAX = 64
 """Pending indices of one array in the engine; a step may start all of them."""
 BETWEEN_S = 0.05
-"""Time between two turns: ends that come meanwhile share one."""
+"""Time between two turns: all ends within it are processed in one turn."""
 AGAIN_S = 1.0
 """Time after which a turn that failed is repeated."""
 _LOG = get_logger(__name__)
@@ -47,7 +47,7 @@ class ArrayFeed:
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread after the array it is at."""
+        """End the thread after its present array."""
         self._closing.set()
         self._woken.set()
         if self._thread.is_alive():
@@ -55,18 +55,18 @@ class ArrayFeed:
 
     @property
     def trouble(self) -> str | None:
-        """Return why arrays don't go on; None if they do."""
+        """Return why arrays make no progress; None if they do."""
         return self._failure if self._thread.is_alive() else "The thread of the arrays has ended."
 
     def begin(self) -> None:
-        """Process the arrays that are stored. On the control thread, as it connects."""
+        """Process the stored arrays. Called on the control thread when control connects."""
         for record in self._pool.store.arrays.live():
             view = self._pool.view.arrays.add(record)
             view.first_started_s = self._pool.store.arrays.first_started_s(record.uid)
             self.wake(record.uid)
 
     def wake(self, uid: int) -> None:
-        """Look at an array soon."""
+        """Check an array soon."""
         self._dirty.add(uid)
         self._woken.set()
 
@@ -128,7 +128,7 @@ class ArrayFeed:
         return number if at_once is None else min(number, at_once - view.stored.get("live", 0))
 
     def _take(self, view: ArrayView, fact: ArrayFact) -> None:
-        """Note a fact about the array, and pass it on to the indices that are queued."""
+        """Apply a fact about the array, and pass it on to its queued indices."""
         queued = [row.name for row in view.queued]
         if isinstance(fact, WorkloadChanged):
             for name in queued:

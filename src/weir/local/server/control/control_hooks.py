@@ -100,7 +100,7 @@ class PoolControlHooks:
         self._joined = 0  # number of readers at the last full send
 
     def connect(self) -> Control:
-        """Create a new control, and rebuild the view for it."""
+        """Create a new control, and build the view for it."""
         pool = self._pool
         self._cancellations.make_space()
         now_s = pool.clock()

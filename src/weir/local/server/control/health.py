@@ -16,7 +16,7 @@ from weir.local.files.disk_reserve import is_full
 from weir.model.resources import span
 
 PROBE_S_MAX = 5.0
-"""A probe that takes longer counts as hanging."""
+"""Time after which a probe counts as hanging."""
 PROBE_KEPT_S = 2.0
 """A request within this time of a probe gets its outcome."""
 THREADS_S_MAX = 2.0
@@ -39,7 +39,7 @@ class Probe:
         self._stage = "disk"
 
     async def troubles(self) -> dict[str, Trouble]:
-        """Return the state of the disk and the database, from a new probe if the last one is old."""
+        """Return the problems of the disk and the database, from a new probe if the last one is old."""
         running = self._running
         if running is None or (running.done() and time.monotonic() - self._began_s > PROBE_KEPT_S):
             self._began_s = time.monotonic()
@@ -63,7 +63,7 @@ class Probe:
 
 
 def _why(write: Callable[[], None]) -> Trouble:
-    """Return why something can't be written; None if it can."""
+    """Return why a write fails; None if it succeeds."""
     try:
         write()
     except OSError as error:
@@ -90,7 +90,7 @@ class Health:
     """The checks of a server, each by the name of its part."""
 
     def __init__(self, threads: Mapping[str, Callable[[], Trouble]], probe: Probe) -> None:
-        """Create the checks. The event loop calls `threads`; they answer from memory."""
+        """Create the checks. The event loop calls `threads`, functions that answer from memory."""
         self._threads = threads
         self._probe = probe
 
@@ -111,7 +111,7 @@ class Health:
 
 
 async def _requests() -> Trouble:
-    """Return why requests that read files or the database aren't answered; None if they are."""
+    """Return why requests that read files or the database get no answer; None if they do."""
     try:
         await asyncio.wait_for(asyncio.to_thread(_nothing), THREADS_S_MAX)
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""Reports of jobs about themselves: progress, and the fetching of an image. Any thread may pass them on."""
+"""Reports of jobs about themselves: progress, and pulls of images. Any thread may pass them on."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Headroom for sessions of a pool: learned from its history, and carried out by its policy.
+"""Headroom for sessions of a pool: learned from its history, and applied through its policy.
 
 It is computed from the history each time, so a restart loses nothing. Weeks are counted on the timeline of
 the server, which never jumps; a wall clock that is wrong shifts nothing but changes to summer time.
@@ -28,7 +28,7 @@ class SessionHeadroom:
     """Keeps the headroom of a pool up to date. Belongs to the event loop."""
 
     def __init__(self, pool: PoolState, wake: Callable[[], None]) -> None:
-        """Create it switched off. `wake` tells control that the policy has changed."""
+        """Create it, inactive at first. `wake` tells control that the policy has changed."""
         self._pool = pool
         self._wake = wake
         self._policy = pool.policy  # without the learned part

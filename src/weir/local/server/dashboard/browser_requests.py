@@ -24,8 +24,8 @@ def header(scope: Scope, name: bytes) -> str:
 def cookie_name(scope: Scope) -> str:
     """Return the name of the session cookie of a connection.
 
-    Without HTTPS it has the port that the browser sees: cookies are of a host, and another pool may be on
-    another port.
+    Without HTTPS the name contains the port that the browser uses: cookies belong to a host, and another pool
+    may use another port.
     """
     if scope.get("scheme") == "https":
         return SECURE_COOKIE
@@ -49,10 +49,10 @@ def credential_of(scope: Scope, sessions: DashboardSessions) -> str:
 
 
 def check_origin(scope: Scope) -> None:
-    """Refuse a request that names another host than this pool, or comes from another site.
+    """Check that a request names this pool as its host, and comes from this pool's own page.
 
     Raises:
-        RequestRefused: the host or the origin is another one.
+        RequestRefused: the host or the origin differs.
     """
     check_host(scope)
     host, origin, fetch_site = (header(scope, name) for name in (b"host", b"origin", b"sec-fetch-site"))

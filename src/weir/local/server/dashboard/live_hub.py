@@ -28,14 +28,14 @@ CROWDED_TICK_S = 0.5
 """Time between frames with more than UNCROWDED_MAX readers: sending takes time from decisions."""
 UNCROWDED_MAX = 10
 EVENTS_MAX = 200
-"""Events of one tick for one reader; a page that lost some loads them by REST."""
+"""Limit of events in one frame for one reader; a page that lost some loads them by REST."""
 
 
 class LiveHub:
     """The live stream. Belongs to the event loop."""
 
     def __init__(self, pool: PoolService, audited: Callable[[], int]) -> None:
-        """Create it; `audited` returns the number of lines of the audit log."""
+        """Create the hub. `audited` returns the number of lines of the audit log."""
         self._pool = pool
         self._audited = audited
         self._feed: LiveFeed[Person] = LiveFeed()
@@ -115,7 +115,7 @@ class LiveHub:
         self._feed.begin(self._table)
 
     def _observe(self, changes: Sequence[Change]) -> None:
-        """Apply published changes to the table; during a reload, keep them for its end."""
+        """Apply published changes to the table; during a reload, collect them for its end."""
         if self._backlog is not None:
             self._backlog.extend(changes)
         else:

@@ -67,7 +67,7 @@ async def callback(
     state: Annotated[str, Query(max_length=200)] = "",
     error: Annotated[str, Query(max_length=200)] = "",
 ) -> Response:
-    """Begin the session of a browser that comes back from the provider, by a link that works once."""
+    """Begin the session of a browser that returns from the provider, by a link that works once."""
     oidc = _opened(request)
     try:
         cookie = request.cookies.get(FLOW_COOKIE, "")

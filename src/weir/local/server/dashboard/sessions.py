@@ -39,7 +39,7 @@ class DashboardSessions(SessionTable):
         return RequestRefused(401, sentence)
 
     def owner_of(self, credential: str) -> str:
-        """Return the user of a credential; the credential itself if it has none any more."""
+        """Return the user of a credential; the credential itself if it no longer has a user."""
         try:
             return self._authenticator.person_with(credential).user
         except RequestRefused:
@@ -59,7 +59,7 @@ class DashboardSessions(SessionTable):
         return has_ended
 
     def _write(self) -> None:
-        """Replace the file; without it, people sign in again after a restart."""
+        """Replace the file; if that fails, people have to sign in again after a restart."""
         try:
             private_files.write(self._path, _SESSIONS.dump_json(self.sessions))
         except OSError as error:

@@ -29,7 +29,7 @@ class GpuDrains(BaseModel):
         return {index: drain.sentence for index, drain in sorted(self.gpus.items())}
 
     def changed(self, index: int, drain: NodeDrain | None) -> "GpuDrains":
-        """Return the drained GPUs with one more; None takes it out."""
+        """Return the drained GPUs with one added, or removed (None)."""
         others = {other: kept for other, kept in self.gpus.items() if other != index}
         return GpuDrains(gpus=others if drain is None else {**others, index: drain})
 
@@ -53,7 +53,7 @@ def write_gpu_drains(home: Path, drains: GpuDrains) -> None:
     """Write the drained GPUs durably.
 
     Raises:
-        OSError: they can't be written; the old state stays.
+        OSError: the file can't be written; the old state stays.
     """
     private_files.write_durably(home / FILE, drains.model_dump_json() if drains.gpus else None)
 

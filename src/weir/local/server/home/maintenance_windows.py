@@ -71,7 +71,7 @@ class MaintenanceWindows(BaseModel):
         return next((window for window in self.windows if window.name == name), None)
 
     def with_(self, window: MaintenanceWindow) -> "MaintenanceWindows":
-        """Return the windows with one more, in place of that of the same name."""
+        """Return the windows with one added, which replaces that of the same name."""
         others = [other for other in self.windows if other.name != window.name]
         ordered = sorted([*others, window], key=lambda planned: (planned.from_s, planned.name))
         return MaintenanceWindows(windows=tuple(ordered))
@@ -97,6 +97,6 @@ def write_windows(home: Path, windows: MaintenanceWindows) -> None:
     """Write the windows durably.
 
     Raises:
-        OSError: they can't be written; the old state stays.
+        OSError: the file can't be written; the old state stays.
     """
     private_files.write_durably(home / FILE, windows.model_dump_json() if windows.windows else None)

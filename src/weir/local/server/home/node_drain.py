@@ -47,6 +47,6 @@ def write_drain(home: Path, drain: NodeDrain | None) -> None:
     """Write the drained state durably; None removes it.
 
     Raises:
-        OSError: it can't be written; the old state stays.
+        OSError: the file can't be written; the old state stays.
     """
     private_files.write_durably(home / FILE, None if drain is None else drain.model_dump_json())

@@ -18,7 +18,7 @@ def read(path: Path, bytes_max: int = FILE_BYTES_MAX) -> bytes | None:
     """Return the content of a file; None if there is none.
 
     Raises:
-        OSError: it is a link, a directory or the like, or can't be read.
+        OSError: the file is irregular, such as a link, or can't be read.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -47,7 +47,7 @@ def write(path: Path, content: bytes, *, is_synced: bool = False) -> None:
     """Replace a file; `is_synced` writes its content to the disk first.
 
     Raises:
-        OSError: it can't be written; the old one stays.
+        OSError: the file can't be written; the old one stays.
     """
     beside = path.with_suffix(".new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -63,7 +63,7 @@ def write_durably(path: Path, text: str | None) -> None:
     """Replace a file durably; None removes it.
 
     Raises:
-        OSError: it can't be written; the old content stays.
+        OSError: the file can't be written; the old content stays.
     """
     if text is None:
         path.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
 """Bounded connections: their number, the time a request may take to arrive, and the choice of one to close.
 
 Anyone on the machine can connect. Only connections that carry a request with a valid token are certain to
-stay. Of all others the one that has been silent longest makes way for a new one. So half-open connections,
-however many, don't keep others out.
+stay. At the limit, of all others the one that has been silent longest is closed for a new one. So half-open
+connections, however many, don't keep others out.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from weir.local.server.http.peers import PEER, peer_of_socket
 from weir.local.server.http.server_limits import ServerLimits
 
 PIPELINED_MAX = 16
-"""Requests of one connection that are sent before the first is answered."""
+"""Limit of requests that one connection sends before the first is answered."""
 ACCEPTED_AT_ONCE = 16
 """New connections that are accepted before others are served again. Far more are kept than that: a new one is
 read before the connections behind it can push it out."""
@@ -51,7 +51,7 @@ class Connections:
         return len(self._all)
 
     def made(self, connection: "BoundedProtocol") -> None:
-        """Count a new connection; the one that has been silent longest makes way if there are too many."""
+        """Count a new connection; at the limit, close the one that has been silent longest."""
         self._all.add(connection)
         self._idle[connection] = None
         if len(self._all) > self.most:
@@ -70,7 +70,7 @@ class Connections:
         self._idle.pop(connection, None)
 
     def free(self, connection: "BoundedProtocol") -> None:
-        """Let a connection make way again."""
+        """Mark a connection as one that may be closed for a new one again."""
         if connection in self._all:
             self._idle.setdefault(connection)
 
@@ -135,7 +135,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._registry.made(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Take the connection out of the count."""
+        """Remove the connection from the count."""
         self._registry.lost(self)
         super().connection_lost(exc)
 
@@ -153,7 +153,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.drop(_TOO_LARGE)
 
     def on_message_begin(self) -> None:
-        """Note that a request head begins."""
+        """Record that a request head begins."""
         self._head_size = 0
         super().on_message_begin()
 
@@ -168,7 +168,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Note that a head is complete, so its request will be answered."""
+        """Record that a head is complete, so its request will be answered."""
         if len(self.pipeline) >= PIPELINED_MAX:
             raise _HeadTooLarge
         self._awaits_since_s = None
@@ -177,14 +177,14 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """Note that a request is complete; a request refused early may have been answered before."""
+        """Record that a request is complete; if refused early, it may be answered already."""
         self._in_body = False
         if not self._is_answering:
             self._awaits_since_s = None
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Note that a response is sent: expect the next head, or the rest of an unread body."""
+        """Record that a response is sent: the next head, or the rest of an unread body, follows."""
         super().on_response_complete()
         if not self._is_answering:
             if self._in_body:

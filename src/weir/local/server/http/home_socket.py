@@ -1,7 +1,7 @@
 """Unix sockets of a pool: in its home for its owner, and of the machine for everyone.
 
-A port of loopback doesn't prove who listens on it. For a socket the kernel does, and it also
-names the caller.
+A port of loopback doesn't prove who listens on it. For a Unix socket the kernel proves it, and also names the
+caller.
 """
 
 import os

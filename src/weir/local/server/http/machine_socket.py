@@ -18,7 +18,7 @@ _EVERYONE = 0o666
 
 
 class SocketNotAvailable(Exception):
-    """The socket of the machine can't be listened on; the text says why."""
+    """The machine's socket can't be used; the text says why."""
 
 
 @contextmanager

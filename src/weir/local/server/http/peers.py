@@ -1,7 +1,7 @@
 """Peers of Unix sockets: the kernel says which process connected, and as which user.
 
-The credentials are those of the moment of `connect`. They lie beside a request's headers, where nothing that
-a caller sends can put them.
+The credentials are those of the moment of `connect`. They are stored beside a request's headers, where a
+caller can't put anything.
 """
 
 import socket
@@ -41,7 +41,7 @@ def peer_of_socket(connection: Any) -> PeerCredentials | None:
 
 
 def peer_of(scope: Scope) -> PeerCredentials | None:
-    """Return the peer of a request; None if it came over a port."""
+    """Return the peer of a request; None if the request came over a port."""
     peer = scope.get("state", {}).get(PEER)
     return peer if isinstance(peer, PeerCredentials) else None
 

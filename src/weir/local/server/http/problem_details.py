@@ -102,10 +102,10 @@ class FieldErrors(FieldErrorList):
 def read_as(
     model: type[Shape], raw: bytes | str, subject: str, priority_classes: Mapping[str, int] | None = None
 ) -> Shape:
-    """Parse a body as its model; `priority_classes` are those of the pool, where the body may name one.
+    """Parse a body as its model; `priority_classes` are those of the pool, if the body may name one.
 
     Raises:
-        RequestRefused: with everything that doesn't fit.
+        RequestRefused: the body has mistakes; the answer has all of them.
     """
     context = None if priority_classes is None else {CLASSES_CONTEXT: priority_classes}
     return read_model(model, raw, FieldErrors(subject), context)
@@ -162,10 +162,10 @@ async def discard_body(receive: Receive) -> None:
 
 
 def _check_values(raw: bytes, values_max: int) -> None:
-    """Refuse a body of more values than any request needs, before each of them is checked.
+    """Check that a body has no more values than any request needs, before each of them is checked.
 
     Raises:
-        RequestRefused: it has more.
+        RequestRefused: the body has more.
     """
     if len(raw) // 2 <= values_max:  # each value takes at least two bytes
         return
@@ -201,7 +201,7 @@ def answer(refused: RequestRefused) -> Response:
 
 
 def install(app: FastAPI) -> None:
-    """Have every failure answered as a problem."""
+    """Register handlers that answer every failure as a problem."""
     app.add_exception_handler(RequestRefused, _refused)
     app.add_exception_handler(StoreRefusal, _refusal)
     app.add_exception_handler(StoreFailed, _store_failed)

@@ -25,7 +25,7 @@ class Workers:
         self._looks = BlockingCalls(LOOKERS)
 
     async def parse(self, size: int, fn: Callable[[], Result]) -> Result:
-        """Return `fn` of a body with this size, off the event loop unless it is small.
+        """Return `fn` of a body of this size, off the event loop unless the body is small.
 
         A small body takes a few milliseconds at worst, and handing it over costs more than most do.
         """

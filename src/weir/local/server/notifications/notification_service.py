@@ -47,7 +47,7 @@ class Notifications:
         self._sender: NotificationSender | None = None
 
     def start(self) -> None:
-        """Begin to send; delete addresses whose rule was never stored, or is gone."""
+        """Begin to send; delete addresses without a rule."""
         self._sender = NotificationSender(self._outbox, self.settings, self._addresses, self._pool.clock)
         self._forget_addresses()
         self._sender.start()
@@ -68,7 +68,7 @@ class Notifications:
         """Add a rule.
 
         Raises:
-            RequestRefused: it isn't valid, or not allowed.
+            RequestRefused: the rule is invalid, or not allowed.
         """
         if asked.project is not None:
             if asked.project not in self._pool.inventory.projects:
@@ -167,7 +167,7 @@ class Notifications:
             await asyncio.to_thread(self._addresses.delete, rule.address_key)
 
     async def test(self, id_: int, person: Person) -> NotificationTested:
-        """Send a test message now, and return its outcome. Quiet hours and digests don't hold for it."""
+        """Send a test message now, and return its outcome; quiet hours and digests are ignored."""
         rule, now_s = self._visible_rule(id_, person), self._pool.clock()
         if rule.channel == "desktop":
             raise RequestRefused(
@@ -197,7 +197,7 @@ class Notifications:
         return DeliveryPage(total=page.total, next=next_page, items=items)
 
     async def for_desktop(self, person: Person) -> DesktopPage:
-        """Return the messages for the desktop of a person. Each comes again until it is confirmed."""
+        """Return the messages for a person's desktop. Each is returned again until it is confirmed."""
         items = []
         for rule in self._desktop_rules(person):
             now_s = self._pool.clock()

@@ -1,6 +1,6 @@
 """Addresses of webhooks and the secrets that sign them: in a file of the home, as the secrets of projects.
 
-The database and the log never hold them. The key of an address is random, and stands in the rule.
+The database and the log never hold them. The key of an address is random, and is stored in the rule.
 """
 
 import threading
@@ -39,7 +39,7 @@ class ReceiverAddresses:
         """Store an address durably.
 
         Raises:
-            OSError: it can't be stored.
+            OSError: the address can't be stored.
         """
         with self._changing:
             try:
@@ -52,7 +52,7 @@ class ReceiverAddresses:
         """Delete an address.
 
         Raises:
-            OSError: it can't be deleted.
+            OSError: the address can't be deleted.
         """
         with self._changing:
             addresses = secret_files.read(self._path)

@@ -1,4 +1,4 @@
-"""Positions in followed output, as a client sends them back to go on from there.
+"""Positions in followed output, which a client sends back to continue from there.
 
 The position of one pod is text. Those of many pods are packed, because servers and proxies limit the size of
 a header.
@@ -13,9 +13,9 @@ from typing import NamedTuple
 from weir.local.server.http.problem_details import RequestRefused, field_refusal
 
 PLAIN_MAX = 1024
-"""Characters of positions that are sent as they are."""
+"""Number of characters of positions up to which they are sent as plain text."""
 _WRITTEN_MAX = 30
-"""Characters of one position and its comma."""
+"""Limit of characters of one position with its comma."""
 _PACKED = "z"
 _POSITION = re.compile(r"-|([0-9]{1,9}):([0-9]{1,18})")
 

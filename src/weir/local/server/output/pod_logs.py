@@ -1,4 +1,4 @@
-"""Output of pods: complete, its last lines, or as it comes.
+"""Output of pods: complete, its last lines, or as it appears.
 
 A job may have replaced its output by anything, and a disk may be slow. So files are opened and read in
 threads of their own, never on the event loop. If the client disconnects, the reader stops after its current
@@ -82,9 +82,10 @@ class LogStep(NamedTuple):
 
 
 class LogPiece(NamedTuple):
-    """Output, and the position behind it. A response that begins there has the rest.
+    """Output, and the position behind it, from which a response continues.
 
-    `begins`: the later starts whose output follows, in words; `begun`: their times, "" if it isn't known.
+    `begins`: the later starts whose output follows, in words. `begun`: the times of these starts, "" for an
+    unknown one.
     """
 
     text: bytes
@@ -120,10 +121,10 @@ class PodLog:
             return None
 
     def positions(self, written: str | None) -> Sequence[LogPosition]:
-        """Return the position that a client sends; none if it sends none.
+        """Return the position that a client sends; none if the client sends none.
 
         Raises:
-            RequestRefused: the text isn't that.
+            RequestRefused: the text is no position.
         """
         return read_positions(written, self._uid, 1)
 
@@ -168,7 +169,7 @@ class PodLog:
 
 
 def in_seconds(step: LogStep) -> str:
-    """Return the time of the start that a step found; "" if it found none, or its time isn't known."""
+    """Return the time of the start that a step found; "" if it is unknown, or no start was found."""
     return "" if step.begun_s is None else f"{step.begun_s:.3f}"
 
 

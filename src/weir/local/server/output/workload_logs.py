@@ -22,7 +22,7 @@ from weir.model.workloads import Workload
 
 EVENT_STREAM = "text/event-stream"
 LINE_MAX = 1 << 16
-"""A line of one pod that grows longer than this is given in parts: others want to be read too."""
+"""Length up to which a line of one pod is kept whole; longer lines are sent in parts."""
 
 
 class WorkloadLog:
@@ -46,7 +46,7 @@ class WorkloadLog:
         """Return the positions that a client sends, one for each pod; none if it sends none.
 
         Raises:
-            RequestRefused: the text isn't that.
+            RequestRefused: the text is no list of positions.
         """
         return read_positions(written, self._uid, len(self._pods))
 
@@ -106,7 +106,7 @@ class WorkloadLog:
 
 
 async def plain_text(pieces: AsyncIterator[LogPiece]) -> AsyncIterator[bytes]:
-    """Yield the text of followed output, and an empty one while there is none."""
+    """Yield the text of followed output, and an empty text while there is nothing new."""
     async for piece in pieces:
         yield piece.text
 
@@ -151,7 +151,7 @@ class _FollowedPod:
 
 
 class _LineSplitter:
-    """Output of one pod as whole lines, each with its name."""
+    """Splits the output of one pod into whole lines, each with the pod's name."""
 
     def __init__(self, prefix: bytes) -> None:
         self._prefix = prefix

@@ -1,1 +1,1 @@
-"""Requests about running workloads and sweeps that take several parts of the pool."""
+"""Requests about running workloads and sweeps that need several parts of the pool."""

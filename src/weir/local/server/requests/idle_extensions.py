@@ -12,10 +12,10 @@ from weir.model.resources import span
 async def extend(pool: PoolService, word: str, duration_s: float, person: Person) -> WorkloadRow:
     """Count no idle time of a workload for this long from now; control stores it before this returns.
 
-    Of an array, the indices that are workloads now are extended: those that run or are next.
+    Of an array, the queued indices are extended: those that run or start next.
 
     Raises:
-        RequestRefused: it is over or not theirs to change, or this is longer than the policy allows.
+        RequestRefused: the workload is over, the person may not change it, or the time exceeds the policy.
     """
     name = live_name(pool.view, word)
     spec, array = pool.view.spec_of(name), pool.view.arrays.named(name)

@@ -21,18 +21,18 @@ from weir.sweeps.past_trials import SamplerUnavailable
 from weir.sweeps.samplers import check_sampler, random_point
 
 LIVE_PER_PERSON_MAX = 100
-"""Sweeps of one person that go on."""
+"""Limit of unfinished sweeps of one person."""
 NAMES_TRIED_MAX = 5
 
 
 async def create_sweep(
     pool: PoolService, submission: SweepSubmission, raw: Mapping[str, object], person: Person
 ) -> SweepRecord:
-    """Write a new sweep down, and let the controller begin its trials.
+    """Store a new sweep, and let the controller begin its trials.
 
     Raises:
         RequestRefused: the request is invalid, or not allowed for this person.
-        NameTaken: there is a sweep of this name.
+        NameTaken: a sweep has this name already.
     """
     workload = submission.workload
     if workload.project in pool.inventory.of:
@@ -65,10 +65,10 @@ async def create_sweep(
 
 
 async def stop_sweep(pool: PoolService, record: SweepRecord, person: Person) -> SweepRecord:
-    """End a sweep: its trials are stopped, and no further ones begun.
+    """End a sweep: its trials are stopped, and no others begin.
 
     Raises:
-        RequestRefused: it is over, or the person may not.
+        RequestRefused: the sweep is over, or the person may not stop it.
     """
     require(person, Action.CONTROL, record.project, owner=record.user)
     if record.ended_s is not None:
@@ -81,10 +81,10 @@ async def stop_sweep(pool: PoolService, record: SweepRecord, person: Person) -> 
 
 
 def _check_number(pool: PoolService, person: Person) -> None:
-    """Refuse a person whose sweeps take the time of the others.
+    """Check that a person hasn't reached the limit of unfinished sweeps.
 
     Raises:
-        RequestRefused: as many of theirs go on as may.
+        RequestRefused: the limit is reached.
     """
     running = sum(
         sweep.record.state == "running" and sweep.record.user == person.user
@@ -127,12 +127,12 @@ async def _check(pool: PoolService, submission: SweepSubmission, size: int, pers
 async def delete_sweep(
     pool: PoolService, record: SweepRecord, person: Person, *, checkpoints: bool
 ) -> SweepDeleted:
-    """Delete a sweep that is over, and the checkpoints of its trials first if they are to go with it.
+    """Delete a sweep that is over; with `checkpoints`, delete those of its trials first.
 
     A server that is killed in between still has the sweep, so the person deletes it once more.
 
     Raises:
-        RequestRefused: it goes on, a trial isn't over, or the person may not.
+        RequestRefused: the sweep or a trial isn't over, or the person may not delete it.
     """
     require(person, Action.DELETE_SWEEP, record.project, owner=record.user)
     name = record.name

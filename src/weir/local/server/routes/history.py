@@ -25,7 +25,7 @@ from weir.store.reports.usage import By as StoredBy
 routes = APIRouter(prefix="/api/v1", tags=["history"], route_class=StrictRoute)
 _WEEK_S = 7 * 86400.0
 _EPOCH_MIN_S = 1e8
-"""A number from here on is a time since the epoch, a smaller one a span before now."""
+"""Smallest number that counts as a time since the epoch; smaller ones are spans before now."""
 Since = Annotated[str | None, Query(max_length=64, description="7d, or seconds since the epoch.")]
 Until = Annotated[str | None, Query(max_length=64, description="As since; by default now.")]
 SumsBy = Annotated[By, Query(description="Key of the sums.")]
@@ -92,7 +92,7 @@ async def read_trace(pool: PoolService, since_s: float, until_s: float, projects
 
 
 def model_of(node: Node, name: str) -> str:
-    """Return the GPU model of a node of the history; nodes that are gone have an unknown one."""
+    """Return the GPU model of a node in the history; unknown for a node that no longer exists."""
     if name != node.name:
         return "unknown"
     return node.gpu_model or ("virtual" if node.labels.get(VIRTUAL_LABEL) == "true" else "unnamed")
@@ -104,7 +104,7 @@ def _period(
     """Return now, and the period that a request means.
 
     Raises:
-        RequestRefused: it is no period, or the person may not read its sums.
+        RequestRefused: the period is invalid, or the person may not read its sums.
     """
     if by == "user" and pool.hides_others:
         require(person, Action.ADMINISTER)
@@ -120,7 +120,7 @@ def moment(name: str, text: str, now_s: float, ahead_s: float) -> float:
     """Return a time of the timeline, from an epoch time of the wall clock or a span before now.
 
     Raises:
-        RequestRefused: it is neither.
+        RequestRefused: the value is neither.
     """
     try:
         number: float | None = float(text)

@@ -71,7 +71,7 @@ async def list_deliveries(
 
 @routes.get("/desktop", response_model=DesktopPage, responses=problems())
 async def list_desktop(pool: ThePool, person: Requester) -> Response:
-    """Return the messages for the person's desktop. Each comes again until it is confirmed."""
+    """Return the messages for the person's desktop. Each is returned again until it is confirmed."""
     return json_response(await pool.notifications.for_desktop(person))
 
 

@@ -32,7 +32,8 @@ async def enter(
 ) -> Response:
     """Put the calling process into the control groups of a running pod of the same user.
 
-    It has the pod's limits and devices from then on, and ends with it. It must be called over a Unix socket.
+    From then on the process has the pod's limits and devices, and ends with the pod. The call must be made
+    over a Unix socket.
     """
     note(request, workload=name[:_TEXT_MAX])
     return json_response(await _enter_pod(pool, name, pod, person, peer_of(request.scope)))

@@ -121,7 +121,7 @@ async def set_department(
 
 @routes.delete("/projects/{name}", response_model=QueueDeleted, responses=problems(403, 404, 409))
 async def delete_project(name: str, request: Request, pool: ThePool, person: Requester) -> Response:
-    """Delete a project without workloads; tokens and secrets lose it for good."""
+    """Delete a project without workloads; tokens lose it, and its secrets are deleted."""
     deleted = await pool.queue_changes.delete(name, True, person)
     note(request, tokens=[row.id for row in deleted.tokens])
     return json_response(deleted)

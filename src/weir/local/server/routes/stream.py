@@ -59,7 +59,7 @@ async def healthz() -> Response:
 
 @routes.get("/readyz", responses={503: {"description": "A part makes no progress; the body says which."}})
 async def readyz(pool: ThePool) -> Response:
-    """Tell if the pool decides, notices the ends of pods, and can write."""
+    """Report if the pool decides, notices the ends of pods, and can write."""
     troubles = await pool.health.troubles()
     age_s = round(pool.control_thread.since_step_s, 1)
     if troubles:

@@ -133,7 +133,7 @@ async def _row(pool: PoolService, name: str) -> SweepRow | None:
 
 
 async def _current(pool: PoolService, record: SweepRecord) -> LiveSweep:
-    """Return a sweep as the controller has it, or else as it is written down."""
+    """Return a sweep in the controller's state, or else as it is stored."""
     live = pool.sweeps.live.get(record.name)
     return live if live is not None else await pool.sweeps.past(record)
 

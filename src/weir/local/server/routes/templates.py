@@ -65,7 +65,7 @@ async def save_template(
 async def fill_template(
     project: str, name: str, request: Request, pool: ThePool, person: Requester
 ) -> Response:
-    """Return the submission that a template gives with some values. It isn't queued by that."""
+    """Return the submission that results from a template with these values. It isn't queued."""
     asked = await read_body(request, lambda body: read_as(TemplateValues, body, "The values"))
     note(request, project=project[:253], template=name[:253])
     filled = await pool.templates.fill(project, name, asked.values, person)
@@ -76,7 +76,7 @@ async def fill_template(
 async def delete_template(
     project: str, name: str, request: Request, pool: ThePool, person: Requester
 ) -> Response:
-    """Delete a template, as a lead of the project; workloads made of it stay."""
+    """Delete a template, as a lead of the project; workloads from it stay."""
     note(request, project=project[:253], template=name[:253])
     await pool.templates.remove(project, name, person)
     return Response(status_code=204)

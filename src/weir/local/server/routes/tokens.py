@@ -1,4 +1,4 @@
-"""Tokens: made for people by an administrator, listed without their text, taken back."""
+"""Tokens: an administrator makes them for people, lists them without their text, and revokes them."""
 
 import asyncio
 from dataclasses import replace

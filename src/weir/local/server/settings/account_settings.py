@@ -6,7 +6,7 @@ from weir.user_names import own_user
 
 
 def account_refused(named: str | None) -> str | None:
-    """Return why jobs of everyone can't run as the named account; None if it is this server's own."""
+    """Return why jobs can't run as the named shared account; None if it is this server's own."""
     if named is None or named == own_user():
         return None
     return (

@@ -19,7 +19,7 @@ class GpuPrices:
     currency: str = "USD"
 
     def of(self, node: Node) -> Prices:
-        """Return the prices of nodes: those of nodes that are gone count as of any model."""
+        """Return the prices of nodes; a node that no longer exists has the price for any model."""
         if not self.by_model:
             return Prices()
         any_model = self.by_model.get(ANY)
@@ -31,7 +31,7 @@ def read_prices(written: Sequence[str], currency: str) -> GpuPrices:
     """Return the prices of the options of `weir up`: `2.50`, or `NVIDIA-H100=2.50` for one model.
 
     Raises:
-        ValueError: one isn't a price; the message has an example.
+        ValueError: an option isn't a price; the message has an example.
     """
     prices: dict[str, float] = {}
     for text in written:

@@ -8,7 +8,7 @@ from weir.model.workloads import PRIORITY_CLASSES
 from weir.scenario_io.scalars import PRIORITY_MAX
 
 CLASSES_MAX: Final = 32
-"""Classes of a pool besides those that every pool has."""
+"""Limit of a pool's own classes, besides those that every pool has."""
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}", re.ASCII)
 _NUMBER = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 
@@ -17,7 +17,7 @@ def read_classes(written: Sequence[str]) -> Mapping[str, int]:
     """Return all classes of a pool by name, from options such as `interactive=90`.
 
     Raises:
-        ValueError: one isn't a class; the message has an example.
+        ValueError: an option isn't a class; the message has an example.
     """
     classes = dict(PRIORITY_CLASSES)
     for text in written:

@@ -18,7 +18,7 @@ _DOMAIN = re.compile(
     r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII
 )
 _DOMAIN_LENGTH_MAX = 180
-"""Longest domain: the name of a session is in front of it."""
+"""Limit of the length of a domain, before which the name of a session is put."""
 
 
 class RemoteAccessRefused(Exception):
@@ -33,10 +33,10 @@ class RemoteAccess:
     oidc: OidcSettings
 
     def check(self, accounts: PoolAccounts) -> None:
-        """Refuse to open a pool to other machines that isn't ready for them.
+        """Check that a pool is ready to be opened to other machines.
 
         Raises:
-            RemoteAccessRefused: it isn't; the sentence names the setting to change.
+            RemoteAccessRefused: the pool isn't ready; the sentence names the setting to change.
         """
         if accounts.mode is AccountMode.PERSONAL:
             raise RemoteAccessRefused(
@@ -81,7 +81,7 @@ def checked_sessions_domain(text: str, public_url: str) -> str:
     """Return the domain of sessions in a browser.
 
     Raises:
-        ValueError: it can't be one.
+        ValueError: the text is no domain.
     """
     domain = text.lower().removeprefix("*.").rstrip(".")
     if len(domain) > _DOMAIN_LENGTH_MAX or _DOMAIN.fullmatch(domain) is None:

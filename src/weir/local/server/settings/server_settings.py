@@ -1,4 +1,4 @@
-"""Settings of `weir up`, as its command line gives them."""
+"""Settings of `weir up`, in the form in which its command line gives them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

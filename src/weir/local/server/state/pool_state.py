@@ -125,7 +125,7 @@ class PoolState:
     def add_pool_event(
         self, kind: str, sentence: str, *, project: str | None = None, **numbers: object
     ) -> None:
-        """Queue an event that is of no workload, and have control store it. Any thread may call it."""
+        """Queue an event without a workload, which control stores. Any thread may call it."""
         event = HistoryEvent(self.clock(), kind, sentence, project=project, numbers=numbers)
         self.user_events.append(event)
         self.control_thread.wake()
@@ -153,7 +153,7 @@ class PoolState:
             self._merge()
 
     def _merge(self) -> None:
-        """Make the map of readings and drains; the caller holds the lock."""
+        """Build the map of readings and drains; the caller holds the lock."""
         self._device_use = with_drained(self._readings, self.node.name, self._drained_gpus)
 
     def created_at(self, projects: Iterable[str]) -> dict[str, float]:

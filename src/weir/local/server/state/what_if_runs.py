@@ -90,7 +90,7 @@ class WhatIfRuns:
         """Return a replay.
 
         Raises:
-            RequestRefused: there is none of this name.
+            RequestRefused: no replay has this name.
         """
         if self._running is not None and self._running.id == id_:
             return self._running

@@ -23,7 +23,7 @@ from weir.scenario_io.scalars import PRIORITY_MAX
 DEFAULT_MAX_PRIORITY = max(DEFAULT_PRIORITY.values())
 """The highest priority of members where their project sets none: that of the most urgent type."""
 _TEMPORARY = {"devices in use by others"}
-"""Causes that pass without a change of the cluster: such a workload may be queued."""
+"""Causes that pass without a change of the cluster: a workload with such a cause may be queued."""
 _SESSION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,200}", re.ASCII)
 
 
@@ -36,7 +36,7 @@ def highest_priority(queue: Queue, person: Person) -> int:
 
 
 def check_priority(workload: Workload, queue: Queue, person: Person, fields: FieldErrors) -> None:
-    """Note a priority above the highest of this person in this project."""
+    """Report a priority above the highest of this person in this project."""
     most = highest_priority(queue, person)
     if workload.priority > most:
         fields.at(
@@ -50,7 +50,7 @@ def check_new_priority(workload: Workload, priority: int, inventory: PoolInvento
     """Check that a workload may get another priority.
 
     Raises:
-        RequestRefused: it is above the highest of this person in the project.
+        RequestRefused: the priority is above the highest of this person in the project.
     """
     fields = FieldErrors("The priority")
     check_priority(replace(workload, priority=priority), inventory.of[workload.project], person, fields)
@@ -58,7 +58,7 @@ def check_new_priority(workload: Workload, priority: int, inventory: PoolInvento
 
 
 def check_size(workload: Workload, nodes: Sequence[Node], fields: FieldErrors) -> None:
-    """Note each group of pods that no node can take, and a gang that all nodes together can't."""
+    """Report each group of pods that no node can take, and a gang that all nodes together can't."""
     fits = True
     for index, group in enumerate(workload.groups):
         refusals = NodeRefusals.of(nodes, group.request, ())
@@ -120,7 +120,7 @@ def _too_long(key: str, asked_s: float, most_s: float, whose: str, fields: Field
 
 
 def check_session(submission: Submission, fields: FieldErrors) -> None:
-    """Report mistakes that keep a submission from being a session in a browser, if it is to be one."""
+    """Report the mistakes of a submission that is to be a session in a browser."""
     if submission.session is None:
         return
     if submission.name is not None and _SESSION_NAME.fullmatch(submission.name) is None:

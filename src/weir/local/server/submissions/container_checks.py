@@ -20,10 +20,11 @@ _IMAGE = re.compile(
 )
 _ARCHIVE = re.compile(r"(?:/[A-Za-z0-9_+~@=][A-Za-z0-9_.+~@=-]*)+", re.ASCII)
 _OTHER_PLACES = ("containers-storage", "docker-daemon", "ostree", "sif", "tarball", "atomic", "openshift")
-"""Before a colon they name a place to get an image from, and not an image."""
+"""Prefixes before a colon that name a place to get an image from, instead of an image."""
 _RIGHT = "write one such as docker.io/library/python:3.13, or docker-archive:/path/of/an/image.tar"
 _BYTES_MAX = 96 << 10
-"""Limit of the variables of a container that its runtime gets in one: the kernel's is 128 KiB."""
+"""Limit of the size of a container's variables, which its runtime gets as one; the kernel's limit is 128 KiB.
+"""
 
 
 class ContainerChecks:
@@ -41,7 +42,7 @@ class ContainerChecks:
         self._needs_devices = needs_devices
 
     def container_of(self, submission: Submission, fields: FieldErrors) -> ContainerLaunch | None:
-        """Return the container of a submission; report everything that is wrong with it.
+        """Return the container of a submission; report all mistakes in it.
 
         The answer is None for a process, or after an error.
         """

@@ -13,7 +13,7 @@ from weir.local.server.submissions.person_limits import more_sentence, pending_s
 from weir.model.queues import PersonLimits
 
 RECOUNT_S = 0.5
-"""Age of the counts at which all rows are counted again; they grow with each submission in between."""
+"""Age of the counts after which all rows are counted again; in between each submission adds to them."""
 
 
 class PendingLimits:
@@ -38,10 +38,10 @@ class PendingLimits:
     def reserved(
         self, person: Person, project: str, own: PersonLimits | None = None, number: int = 1
     ) -> Iterator[None]:
-        """Hold places in the queue while workloads are written down; an array takes one.
+        """Reserve places in the queue while workloads are stored; an array takes one place.
 
         Raises:
-            RequestRefused: the person or the project has as many pending workloads as one may.
+            RequestRefused: the person or the project has reached the limit of pending workloads.
         """
         if not may(person, Action.EXCEED_LIMITS):
             self._check(person.user, project, number)
@@ -68,7 +68,7 @@ class PendingLimits:
         self._persons = Counter((row.user, row.project) for row in waiting)
 
     def _check_own(self, user: str, project: str, own: PersonLimits, number: int) -> None:
-        """Refuse a person who has as many pending workloads as the project lets one have."""
+        """Check that a person hasn't reached the project's limit of pending workloads."""
         self._count()
         if self._own_sentence(user, project, own, number) is None:
             return

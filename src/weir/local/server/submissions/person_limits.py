@@ -13,7 +13,7 @@ from weir.model.workloads import WHOLE_MILLI, Workload
 
 
 def check_run_time(submission: Submission, project: Queue, user: str, fields: FieldErrors) -> None:
-    """Note a run time above the maximum of this person in this project."""
+    """Report a run time above the maximum of this person in this project."""
     most_s, asked_s = project.limits_of(user).max_runtime_s, submission.max_runtime
     if asked_s is not None and most_s and asked_s > most_s:
         most = span(most_s)
@@ -27,7 +27,7 @@ def check_run_time(submission: Submission, project: Queue, user: str, fields: Fi
 def limited_workload(
     workload: Workload, project: Queue, rules: LifecyclePolicy, nodes: Sequence[Node], fields: FieldErrors
 ) -> Workload:
-    """Return a workload with the maximum run time of its person; note one that is too large for them."""
+    """Return a workload with the maximum run time of its person; report one that exceeds their limits."""
     _check_whole_size(workload, project, nodes, fields)
     most_s = project.limits_of(workload.user).max_runtime_s
     if workload.max_runtime_s is not None or not most_s:
@@ -38,7 +38,7 @@ def limited_workload(
 
 
 def _check_whole_size(workload: Workload, project: Queue, nodes: Sequence[Node], fields: FieldErrors) -> None:
-    """Note a workload that asks for more GPUs, with all its pods, than its person may ever use at once."""
+    """Report a workload whose pods together request more GPUs than its person may ever use at once."""
     most = project.limits_of(workload.user).gpus_milli
     memory = min((node.gpu_memory for node in nodes if node.gpus), default=0)
     want = sum(
@@ -66,5 +66,5 @@ def pending_sentence(limits: PersonLimits, project: str, pending: int, number: i
 
 
 def more_sentence(number: int) -> str:
-    """Return the number of workloads of a request as the end of a clause; nothing for one."""
+    """Return the number of workloads of a request as the end of a clause; empty for one workload."""
     return f"; these are {number:,} more" if number > 1 else ""

@@ -27,7 +27,7 @@ _HELD = "its secret "
 
 
 def missing_secret_sentence(project: str, name: str) -> str:
-    """Return why a workload is suspended that lacks a secret."""
+    """Return the reason of a suspended workload that lacks a secret."""
     return f"{_HELD}{name} isn't set: `weir secret set {name} -p {project}` lets it start"
 
 
@@ -51,7 +51,7 @@ class ProjectSecrets:
         return [_row(name, secret) for name, secret in sorted(secrets.items())]
 
     async def set(self, project: str, name: str, value: str, person: Person) -> SecretRow:
-        """Set a secret; workloads suspended for it go on. Running processes keep the former value."""
+        """Set a secret; workloads suspended for it continue. Running processes keep the old value."""
         self._check_project(project, person)
         if _NAME.fullmatch(name) is None:
             text = f"{name[:80]!r} can't be one; write at most 63 letters, digits and any of . _ -"
@@ -134,7 +134,10 @@ class ProjectSecrets:
                 raise RequestRefused(409, f"{name} can't be resumed: {missing}.")
 
     def begin(self, records: Iterable[WorkloadRecord]) -> None:
-        """Find the workloads that lack a secret as the server begins. On the control thread, as `stepped`."""
+        """Find the workloads that lack a secret as the server begins.
+
+        On the control thread, after each step.
+        """
         named = [record for record in records if record.launch.secrets and record.suspended is None]
         secret_names = {
             project: self._names(project) for project in {record.workload.project for record in named}
@@ -146,7 +149,7 @@ class ProjectSecrets:
                 self._lacking[starting.workload.name] = why
 
     def after(self, facts: Iterable[Fact]) -> list[WorkloadSuspended]:
-        """Return facts to add to these: workloads that lack a secret are suspended when they stop."""
+        """Return facts to add to these: a workload that lacks a secret is suspended once it stops."""
         suspensions: dict[str, WorkloadSuspended] = {}
         for fact in facts:
             if isinstance(fact, PodExited) and fact.how is not PodExit.DONE:

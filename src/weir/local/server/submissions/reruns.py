@@ -43,7 +43,7 @@ class Reruns:
         Indices of an array that isn't over are queued again in it.
 
         Raises:
-            RequestRefused: it isn't over, or can't be run again by this person.
+            RequestRefused: the workload isn't over, or this person can't run it again.
         """
         pool = self._pool
         name = live_name(pool.view, word)
