@@ -261,7 +261,7 @@ class KubernetesBackend:
     # Calls of the control thread outside its steps
 
     def queue_view(self) -> QueueView:
-        """Return the written values of queues, as they are now."""
+        """Return the present values of queues for the store."""
         with self._lock:
             return view_of(
                 self.cluster_state,
@@ -270,7 +270,7 @@ class KubernetesBackend:
 
     @property
     def due_s(self) -> float | None:
-        """Return when to ask for facts without a change from the API server.
+        """Return when `events` has to be called even without a change; None if it needn't be.
 
         The answer is None if there is no such time.
         """
@@ -293,7 +293,7 @@ class KubernetesBackend:
         return self.statuses.has_work or self.protection.has_work
 
     def reasons_changed(self, names: Iterable[str]) -> None:
-        """Note that these workloads wait for another reason now."""
+        """Record that these workloads have another pending reason now."""
         with self._lock:
             self.statuses.reasons_changed(names)
 
@@ -362,7 +362,7 @@ class KubernetesBackend:
         return self._effects.binding
 
     def note_allocation(self, pod: PodKey, at_s: float) -> float | None:
-        """Note that a pod gets its GPUs; return its wait if it is a replica of a service, else None."""
+        """Record that a pod gets its GPUs; return its wait if it is a replica of a service, else None."""
         with self._lock:
             gang = self.cluster_state.in_control.of(pod.workload)
             tracked = None if gang is None else gang.at(pod)

@@ -225,7 +225,7 @@ class EffectWrites:
         )
 
     def no_longer_needed(self, write: Evict | SuspendOwner) -> str:
-        """Return why an eviction for another workload is no longer needed; empty if it is."""
+        """Return why an eviction for another workload isn't needed any more; empty if it is."""
         gang = self._state.registry.named.get(write.needed_by)
         if gang is None or gang.is_over() is not None or gang.nomination is None:
             return f"{write.needed_by} doesn't need the capacity any more."
@@ -333,7 +333,7 @@ def _too_few(tracked: TrackedPod, place: Placement) -> str:
 
 
 def nominations_first(effects: Sequence[Effect]) -> list[Effect]:
-    """Return effects with those of nominations first: an eviction is sent only while its nomination holds."""
+    """Return effects, nominations first, since an eviction is sent only while its nomination exists."""
     return sorted(effects, key=lambda effect: not isinstance(effect, ReserveNomination | ReleaseNomination))
 
 
@@ -347,7 +347,7 @@ def workload_of_effect(effect: Effect) -> str:
 
 
 def workload_of_fact(fact: Fact) -> str:
-    """Return the workload that a fact is about; empty if it is about none."""
+    """Return the workload that a fact is about; empty for other facts."""
     if isinstance(fact, WorkloadSubmitted | WorkloadChanged):
         return fact.workload.name
     if isinstance(fact, PodRunning):

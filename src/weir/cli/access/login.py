@@ -83,10 +83,10 @@ def _lines(person: "WhoAmI") -> list[str]:
 
 
 def _https_url(named: str | None) -> str:
-    """Return the address of a pool that people log in at.
+    """Return the address of a pool at which people log in.
 
     Raises:
-        LoginFailed: it has no HTTPS, or none is named.
+        LoginFailed: no address is named, or the address has no HTTPS.
     """
     from os import environ
 

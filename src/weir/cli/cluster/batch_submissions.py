@@ -198,7 +198,7 @@ async def _in_turn(act: Callable[[T], Awaitable[R]], inputs: Sequence[T]) -> lis
 
 
 async def _patiently(act: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of an idempotent action; repeat it while there is no answer."""
+    """Return the result of an idempotent action; repeat the action while there is no answer."""
     for left in reversed(range(TRIES)):
         try:
             return await act()

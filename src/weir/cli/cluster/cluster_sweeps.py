@@ -52,7 +52,7 @@ class ClusterSweeps:
         """Return the answer to a request below /sweeps.
 
         Raises:
-            PoolError: it is invalid, or a cluster can't carry it out.
+            PoolError: the request is invalid, or a cluster can't carry it out.
         """
         match method, list(parts):
             case "GET", []:
@@ -83,7 +83,7 @@ class ClusterSweeps:
         """Delete a sweep that is over, with its Jobs.
 
         Raises:
-            Refused: it isn't over, or the checkpoints are to be deleted too.
+            Refused: the sweep isn't over, or the request includes its checkpoints.
         """
         claim, metadata = sweep.spec.checkpoint_claim, sweep.metadata
         if params.get("checkpoints") == "true" and claim:

@@ -36,7 +36,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?", re.ASCII)
 _MANUAL = "cronjob.kubernetes.io/instantiate"
 """Annotation of a Job that a person makes of a CronJob."""
 _RUN_STEM_MAX = 48
-"""Characters of a schedule's name in the name of such a Job, which has at most 63."""
+"""Limit of characters of a schedule's name in the name of a run's Job, which has at most 63."""
 _GONE_S, _LOOK_S = 60.0, 0.2
 _POLICIES: dict[str, Concurrency] = {"Allow": "allow", "Forbid": "forbid", "Replace": "replace"}
 
@@ -84,7 +84,7 @@ class CronJobs:
         """Return the answer to a request below /schedules; None for a deletion.
 
         Raises:
-            PoolError: it is invalid, or a cluster can't carry it out.
+            PoolError: the request is invalid, or a cluster can't carry it out.
         """
         match method, list(parts):
             case "GET", []:

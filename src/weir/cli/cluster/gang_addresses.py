@@ -21,7 +21,7 @@ from weir.kubernetes.translate.annotations import PREFIX
 
 Body = dict[str, Any]
 PORT = 29500
-"""Port of the rendezvous. Pods have network addresses of their own, so all gangs can use the same one."""
+"""Port of the rendezvous. Each pod has its own network address, so all gangs can use the same port."""
 _JOB_NAME = "batch.kubernetes.io/job-name"
 _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 _REFUSALS = (400, 403, 422)

@@ -53,7 +53,7 @@ class JobChanges:
         The former Job stays, and the output with it.
 
         Raises:
-            PoolError: it isn't over, or isn't made by a Job alone.
+            PoolError: the workload isn't over, or isn't that of a single Job.
         """
         if "failed" in params or split_name(name) is not None:
             raise wrong(
@@ -103,7 +103,7 @@ class JobChanges:
         """Give a workload another priority by an annotation of its Job, which names a PriorityClass.
 
         Raises:
-            PoolError: there is no such class, or its pods name theirs.
+            PoolError: the class doesn't exist, or the pods name a class themselves.
         """
         from weir.api.submissions import PriorityAsked
 
@@ -136,7 +136,7 @@ class JobChanges:
         """Return a workload, its namespace and its Job.
 
         Raises:
-            PoolError: another kind makes its pods, or its Job is gone.
+            PoolError: its pods aren't those of a Job, or the Job was deleted.
         """
         workload = await self._lookup.workload(name)
         try:

@@ -10,7 +10,7 @@ END = b"event: end\ndata:\n\n"
 
 @dataclass(frozen=True, slots=True)
 class StartMark:
-    """A later start in words, whose output follows, and its time if it is known."""
+    """A later start whose output follows, in words, and its time if that is known."""
 
     words: str
     at_s: float | None = None

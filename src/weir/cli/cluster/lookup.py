@@ -65,10 +65,10 @@ class Lookup:
         return self._queries.within
 
     async def workload(self, name: str) -> LookupResult:
-        """Return the workload with a name, or with an owner of that name; `NAMESPACE/NAME` works, too.
+        """Return the workload with a name or an owner's name; `NAMESPACE/NAME` works, too.
 
         Raises:
-            PoolError: there is none, or there are several.
+            PoolError: no workload matches, or several do.
         """
         namespace, _, bare = name.rpartition("/")
         if namespace and not is_name(namespace):  # its path could be that of another object

@@ -68,7 +68,7 @@ class NotificationRequests:
         """Return the answer to a request below /notifications; None for a deletion.
 
         Raises:
-            PoolError: it is invalid, or a cluster can't carry it out.
+            PoolError: the request is invalid, or a cluster can't carry it out.
         """
         match method, list(parts):
             case "GET", []:
@@ -158,7 +158,7 @@ class NotificationRequests:
                 await self._api.patch(path, {"data": dict.fromkeys(keys)}, Patch.MERGE, ApiObject)
 
     async def _checked(self, made: NotificationRuleObject) -> NotificationRuleObject:
-        """Return a new rule as Weir has checked it; as it was made if Weir takes longer."""
+        """Return a new rule after Weir's check of it; without the check if Weir takes longer."""
         until_s = time.monotonic() + CHECKED_S
         while not made.status.phase and time.monotonic() < until_s:
             await asyncio.sleep(LOOK_S)

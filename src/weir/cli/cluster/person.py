@@ -50,7 +50,7 @@ async def may(
 
 
 async def user_of(api: ApiClient) -> str:
-    """Return the person's user name at the API server; empty if it isn't known."""
+    """Return the person's user name at the API server; empty if it is unknown."""
     try:
         return await reviewed_user(api)
     except ApiRefused:

@@ -35,7 +35,7 @@ class _Status(ApiStruct):
 
 
 class PodContainers(ApiStruct):
-    """A pod, with the fields that the entry into one of its containers needs."""
+    """A pod, with the fields that are needed to enter one of its containers."""
 
     metadata: Metadata
     spec: ContainersSpec = field(default_factory=ContainersSpec)

@@ -332,5 +332,5 @@ def _mark(pod: PodContainers) -> StartMark:
 
 
 def _named(pod: PodContainers, width: int, line: bytes) -> bytes:
-    """Return a line with the name of its pod before it, as of all pods on one machine."""
+    """Return a line with the name of its pod before it, as on one machine."""
     return f"{pod.metadata.name:<{width}} | ".encode() + line.removesuffix(b"\n") + b"\n"

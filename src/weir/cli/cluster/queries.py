@@ -135,7 +135,7 @@ class ClusterQueries:
             raise not_here(f"{name} can't be resumed here: {resumer}")
 
     async def extend(self, name: str, body: bytes) -> bytes:
-        """Keep the idle rules away from a workload by an annotation of its Job."""
+        """Pause the idle rules for a workload, by an annotation of its Job."""
         from weir.api.field_errors import read_model  # with the messages of files, which reads don't need
         from weir.api.submissions import ExtensionAsked
         from weir.cli.cluster.body_errors import BodyErrors

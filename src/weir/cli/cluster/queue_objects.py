@@ -81,7 +81,7 @@ def _version_of(queue: ListedQueue) -> str:
 
 
 async def _found(api: ApiClient, kind: str, name: str) -> ListedQueue | None:
-    """Return a queue, or None if there is none."""
+    """Return a queue; None if it doesn't exist."""
     try:
         return await api.get(path_of(API_VERSION, kind, name=name), ListedQueue)
     except NotFound:

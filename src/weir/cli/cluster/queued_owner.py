@@ -111,7 +111,7 @@ async def _suspension(api: ApiClient, workload: LookupResult, project: str) -> s
 
 
 def _writer_of_suspend(job: Object) -> str:
-    """Return the field manager that wrote spec.suspend of a Job; empty if it isn't known."""
+    """Return the field manager that wrote spec.suspend of a Job; empty if it is unknown."""
     managed = (job.get("metadata") or {}).get("managedFields") or ()
     writers = [
         writer for writer in managed if "f:suspend" in ((writer.get("fieldsV1") or {}).get("f:spec") or {})

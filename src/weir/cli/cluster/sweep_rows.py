@@ -24,7 +24,7 @@ _TRIALS: dict[str, TrialState] = {
 
 
 def sweep_row(sweep: SweepObject, running: Container[str]) -> SweepRow:
-    """Return the line of a sweep; one that can't be read says why.
+    """Return the row of a sweep; that of an unreadable sweep has the reason.
 
     `running` are the Jobs of its namespace whose pods are ready.
     """

@@ -81,7 +81,7 @@ class TemplateMaps:
         """Return the answer to a request below the templates of a project; None for a deletion.
 
         Raises:
-            PoolError: it is invalid, or a cluster can't carry it out.
+            PoolError: the request is invalid, or a cluster can't carry it out.
         """
         namespace = await self._lookup.namespace_of(project)
         match method, list(parts):

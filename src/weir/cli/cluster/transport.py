@@ -1,4 +1,4 @@
-"""A cluster in place of a pool's server: requests of the client go through the API server."""
+"""A cluster instead of a pool's server: requests of the client are carried out through the API server."""
 
 import asyncio
 import math
@@ -33,7 +33,7 @@ def kubeconfig_of(context: str | None) -> Kubeconfig:
     """Return the credentials of a context of the kubeconfig; warn if they don't verify the server.
 
     Raises:
-        Unreachable: there are none.
+        Unreachable: no credentials are configured.
     """
     try:
         access = Kubeconfig(None, context)

@@ -1,4 +1,4 @@
-"""The pods of a workload of a cluster, and whether it is over, as the API server says it."""
+"""The pods of a workload of a cluster, and whether the workload is over, by the API server."""
 
 import asyncio
 import re
@@ -72,7 +72,7 @@ class WorkloadPods:
         return self._pods, self._is_over
 
     async def pod(self, name: str) -> PodContainers | None:
-        """Return a pod; None if it is gone."""
+        """Return a pod; None if it was deleted."""
         path = self.path(name)
         try:
             return await self._patiently(lambda: self._api.get(path, PodContainers))
@@ -94,7 +94,7 @@ class WorkloadPods:
         """Return the place of an index of an array.
 
         Raises:
-            PoolError: there is no such index.
+            PoolError: the array has no such index.
         """
         if not self._size:
             raise refused(404, f"{self.key} is no array.")

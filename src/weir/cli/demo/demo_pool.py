@@ -179,7 +179,7 @@ def example(name: str) -> Path:
     """Return the path of an example: inside an installed package, next to it in a checkout.
 
     Raises:
-        DemoFailed: it is in neither place.
+        DemoFailed: the example is in neither place.
     """
     package = Path(weir.__file__).parent
     for folder in (package / "examples", package.parents[1] / "examples"):

@@ -86,10 +86,10 @@ class DemoRunner:
         )
 
     def until(self, comes: Callable[[Observations], bool], outcome: str) -> None:
-        """Observe until a condition holds.
+        """Observe the pool until a condition is met.
 
         Raises:
-            DemoFailed: it doesn't hold, and nothing goes on any more.
+            DemoFailed: the condition isn't met, and nothing happens any more.
         """
         reached, since_s = self._progress(), time.monotonic()
         while True:
@@ -109,7 +109,7 @@ class DemoRunner:
         return len(self.seen.events), len(self.alone.ends), steps
 
     def hold(self, seconds: float) -> None:
-        """Observe for some seconds, so that a person can read the screen, if there is a terminal."""
+        """Observe for some seconds if there is a terminal, so that a person can read the screen."""
         if self._live:
             self.wait(seconds)
 

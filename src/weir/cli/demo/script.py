@@ -5,7 +5,7 @@ from weir.cli.demo.observations import Observations
 from weir.cli.demo.runner import DemoRunner
 
 READ_S = 5.0
-"""Time for which a scene stays on the screen after it has come true."""
+"""Time for which a finished scene stays on the screen."""
 
 
 def play(show: DemoRunner) -> None:

@@ -262,7 +262,7 @@ def program(facts: ServiceFacts) -> Verdict:
 
 
 def homes(people: tuple[UserHome, ...]) -> Verdict:
-    """Check that jobs reach the home directories of their users."""
+    """Check that jobs can reach the home directories of their users."""
     broken = [home for home in people if home.problem == "timed out"]
     if broken:
         return "failure", f"{_some([home.path for home in broken])} not answering: check the file server."
@@ -282,7 +282,7 @@ def homes(people: tuple[UserHome, ...]) -> Verdict:
 
 
 def findings(facts: MachineFacts) -> list[Finding]:
-    """Return the findings of all checks, in the order in which they are fixed best."""
+    """Return the findings of all checks, in the best order for fixing them."""
     checks: tuple[tuple[str, Verdict], ...] = (
         ("GPU driver", gpu_driver(facts.gpus)),
         ("device files", device_files(facts.gpus)),

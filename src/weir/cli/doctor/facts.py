@@ -114,7 +114,7 @@ class UserHome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFacts:
-    """Facts of a machine, by the part that they are about."""
+    """Facts of a machine, grouped by subject."""
 
     gpus: GpuFacts
     groups: GroupFacts

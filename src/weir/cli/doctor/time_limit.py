@@ -15,7 +15,7 @@ def within(seconds: float, call: Callable[[], Answered]) -> Answered:
     """Return the result of a call, in a thread that doesn't keep the process alive.
 
     Raises:
-        NotInTime: there was none in time.
+        NotInTime: the call didn't end in time.
     """
     answers: list[Answered] = []
     failures: list[BaseException] = []

@@ -22,7 +22,7 @@ def refuse_other_action(root: App, words: Sequence[str]) -> None:
     """Refuse a word of another tool in place of a command of a group.
 
     Raises:
-        WrongOption: there is such a word; the sentence has the right command.
+        WrongOption: a word is one of another tool; the sentence has the right command.
     """
     if words[0] == "list" and is_kind("".join(words[1:2])) and "--indices" not in words:
         _refuse(words)
@@ -55,10 +55,10 @@ def refuse_other_action(root: App, words: Sequence[str]) -> None:
 
 
 def refuse_words_before_command(root: App, words: Sequence[str]) -> None:
-    """Refuse words before the -- of a command that is to run: they would become its first words.
+    """Refuse words before the -- of a command to run: they would become its first words.
 
     Raises:
-        WrongOption: there are such words.
+        WrongOption: words are before the --.
     """
     if words[0] not in _RUN_LATER or "--" not in words:
         return
@@ -74,7 +74,7 @@ def _refuse(words: Sequence[str]) -> None:
 
 
 def other_tools_command(words: Sequence[str], error: CycloptsError) -> str | None:
-    """Return a sentence with the command of Weir for a line of another tool; None if it is of none."""
+    """Return a sentence with Weir's command for a command line of another tool; None for other lines."""
     is_known = any(command.name == words[0] for command in COMMANDS)
     if words[0] == "list" and isinstance(error, UnknownOptionError):
         job = job_of(words)

@@ -20,7 +20,7 @@ _OF_LETTER = re.compile(r" -\S is not a recognized option\.")
 
 
 def usage_error(error: CycloptsError, command: str) -> str:
-    """Return a sentence about a command line; the help of `command` tells more."""
+    """Return a sentence about a mistake on the command line, which refers to the help of `command`."""
     name = _name_of(error)
     if isinstance(error, CoercionError) and error.token is not None:
         return f"{name}: {_unread(error, error.token.value, command)}"
@@ -56,7 +56,7 @@ def unknown_word(error: CycloptsError) -> str:
 
 
 def _name_of(error: CycloptsError) -> str:
-    """Return the option as it was typed, or the name of the argument; an empty text if it is unknown."""
+    """Return the option as typed, or the name of the argument; an empty text if it is unknown."""
     token = getattr(error, "token", None)
     typed = getattr(token, "keyword", None) or getattr(error, "keyword", None)
     return typed or ("" if error.argument is None else error.argument.name)

@@ -130,10 +130,10 @@ def planned(settings: InstallSettings, host: Host) -> PlannedInstallation:
 
 
 def check_root() -> None:
-    """Refuse to go on without the rights of root.
+    """Check that the process has the rights of root.
 
     Raises:
-        InstallFailed: another user called it.
+        InstallFailed: another user runs the command.
     """
     if os.geteuid() != 0:
         raise InstallFailed(
@@ -142,14 +142,14 @@ def check_root() -> None:
 
 
 def show_plan(steps: Sequence[Step], host: Host) -> int:
-    """Print each step, and if it is done already."""
+    """Print each step, marked as done or to do."""
     for step in steps:
         print(f"  {'done ' if step.is_done(host) else 'to do'}  {step}")
     return 0
 
 
 def carry_out(steps: Sequence[Step], host: Host) -> bool:
-    """Do the steps that aren't done, and print them; return True if there were any.
+    """Carry out and print the steps that aren't done; return True if there were any.
 
     Raises:
         InstallFailed: a step failed; those before it are done.

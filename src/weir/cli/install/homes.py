@@ -12,10 +12,10 @@ _OF_A_DISK = "lost+found"
 
 
 def check_new_home(home: Path, host: Host) -> None:
-    """Refuse a home with files of others. Root would own the directory, and a removal would delete the files.
+    """Check that a new home has no files of others.
 
     Raises:
-        InstallFailed: it is a link, or it has other content than a pool's.
+        InstallFailed: the directory is a link, or has content that isn't a pool's.
     """
     place = host.path(home)
     if place.is_symlink():
@@ -29,10 +29,10 @@ def check_new_home(home: Path, host: Host) -> None:
 
 
 def check_removed_home(home: Path) -> None:
-    """Refuse to delete a directory that isn't a pool's home.
+    """Check that a directory to delete is a pool's home.
 
     Raises:
-        InstallFailed: it isn't, or it is a link or a mount.
+        InstallFailed: the directory isn't a pool's home, or is a link or a mount.
     """
     if not home.exists():
         return

@@ -24,7 +24,7 @@ class Host:
         return self._root / path.relative_to("/")
 
     def user_id(self, name: str) -> int | None:
-        """Return the id of a user; None if there is none."""
+        """Return the id of a user; None for an unknown user."""
         try:
             return pwd.getpwnam(name).pw_uid
         except KeyError:

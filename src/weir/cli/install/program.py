@@ -50,7 +50,7 @@ def fingerprint() -> str:
 def why_unsafe(
     paths: Iterator[Path] | None = None, lstat: Callable[[Path], os.stat_result] = Path.lstat
 ) -> str | None:
-    """Return the reason against running this program as root; None if it is safe.
+    """Return why root should not run this program; None if it is safe.
 
     Root runs it at each start of the machine, so only root may change it. The server and every user of the
     machine run it, too, so everyone must be able to read it.

@@ -20,8 +20,8 @@ def pool_status(directory: Path) -> "PoolStatus":
     """Return the status of the pool whose socket is in a directory.
 
     Raises:
-        Unreachable: it doesn't answer.
-        Refused: it has no answer for this user.
+        Unreachable: the pool doesn't answer.
+        Refused: the pool refuses this user.
     """
     import httpx
 

@@ -62,7 +62,7 @@ class InstallSettings:
 
 
 def recorded(host: Host) -> InstallSettings | None:
-    """Return the settings of the last installation; None if there was none.
+    """Return the recorded settings of the last installation; None if there was none.
 
     Raises:
         InstallFailed: the record can't be read.

@@ -131,7 +131,7 @@ def labels(text: str) -> dict[str, str]:
 
 
 def span(text: str) -> str:
-    """Return a span of time, such as 5m."""
+    """Return a duration, from a text such as 5m."""
     if seconds(text) < 0:
         raise ValueError(f"{text!r} is negative: write a span such as 5m")
     return text

@@ -77,7 +77,7 @@ def _by_text(texts: Mapping[int, str]) -> Iterator[str]:
 
 
 def _foreign(device: "DeviceRow") -> str:
-    """Return the foreign process on a device, with its command if it is known."""
+    """Return a sentence about the foreign process on a device, with its command if that is known."""
     command = f": {device.foreign_command}" if device.foreign_command else ""
     return f"{device.foreign}{command}"
 

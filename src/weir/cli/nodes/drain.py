@@ -132,7 +132,7 @@ def _later(do: Callable[..., Row]) -> Row | None:
 
 
 def _announced(pool: "Pool", name: str) -> str:
-    """Return the time of a drain in words; empty if it isn't announced any more."""
+    """Return the time of a drain in words; empty if the drain isn't announced any more."""
     return next((f" at {_shown_time(row.from_s)}" for row in pool.maintenance() if row.name == name), "")
 
 

@@ -7,7 +7,7 @@ from weir.client.errors import Refused
 
 
 class CommandError(Exception):
-    """A command can't go on. The text is a sentence without its dot."""
+    """A command can't continue. The text is a sentence without its full stop."""
 
     def __init__(self, sentence: str, code: int = 1) -> None:
         super().__init__(sentence)
@@ -49,7 +49,7 @@ def failures(*errors: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def refusals_in(words: Callable[[str], str]) -> Iterator[None]:
-    """Say a refusal of the block in other words, such as options in place of fields.
+    """Translate refusals inside the block, for example fields to options.
 
     Raises:
         Refused: the pool refuses a request.

@@ -1,4 +1,4 @@
-"""Values that begin with a minus sign, such as -2h: they are values of the option before, and no options."""
+"""Values that begin with a minus sign, such as -2h: they belong to the option before, and aren't options."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Options that are numbers: they are read as they are written, and a refusal names the allowed ones."""
+"""Options that are numbers: a refusal names the allowed ones."""
 
 import re
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _SHOWN_MAX = 40
 
 
 def whole_number(least: int | None = None, most: int | None = None) -> Parameter:
-    """Return a parameter that is a whole number between two bounds, or a sequence of such numbers."""
+    """Return the type of an option that is a whole number between two bounds, or several of them."""
     return Parameter(converter=_WholeNumber(least, most))
 
 

@@ -15,7 +15,7 @@ Switch = Annotated[bool, Parameter(negative=())]
 YesSwitch = Annotated[bool, Parameter(name=("--yes", "-y"), negative=())]
 """Option that answers the question of a command beforehand."""
 Repeated = Annotated[Sequence[str], Parameter(negative=())]
-"""Option that may be there several times, with a value each time."""
+"""Option that may be repeated, with a value each time."""
 Names = Annotated[Sequence[str], Parameter(consume_multiple=True, negative=())]
 """Option with all the values that follow it."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Output = Literal["table", "wide", "json", "yaml"]
 OutputOption = Annotated[Output, Parameter(name=("--output", "-o"), help="table, wide, json or yaml.")]
 DocumentedOutput = Annotated[Output, Parameter(name=("--output", "-o"))]
-"""The same option for a command whose docstring says more about it."""
+"""The same option, for a command whose docstring describes it further."""
 WatchOption = Annotated[bool, Parameter(name=("--watch", "-w"), negative=())]
 NamespaceOption = Annotated[
     str | None,
@@ -52,7 +52,7 @@ Row = TypeVar("Row", bound="BaseModel")
 def show(
     rows: Sequence[Row], columns: Sequence[Column[Row]], output: Output, *, none: str, note: str = ""
 ) -> None:
-    """Print rows. A table without rows prints `none`; `note` stands below a table."""
+    """Print rows. A table without rows prints `none`; `note` is printed below a table."""
     if output in ("json", "yaml"):
         print_plain([row.model_dump(mode="json") for row in rows], output)
     elif not rows:

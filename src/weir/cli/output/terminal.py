@@ -51,7 +51,7 @@ def has_person() -> bool:
 
 
 def is_agreed(question: str) -> bool:
-    """Ask a question on the terminal; return True for a yes. Without a terminal there is none."""
+    """Ask a question on the terminal; return True for yes. Without a terminal the answer is no."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     print(f"{question} [y/N] ", end="", file=sys.stderr)

@@ -49,7 +49,7 @@ def _amounts(amounts: dict[str, float]) -> str:
 
 
 def _stated(rules: "BaseModel") -> str:
-    """Return the stated fields in the form of their options."""
+    """Return the set fields in the form of their options."""
     stated = rules.model_dump(exclude_none=True)
     return ", ".join(_setting(key, _value(key, value)) for key, value in stated.items())
 

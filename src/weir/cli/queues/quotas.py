@@ -76,7 +76,7 @@ def put(
     *,
     new: bool,
 ) -> int:
-    """Create a new queue, or change an existing one. `above` is the queue that it is in."""
+    """Create or change a queue. `above` is its parent."""
     from weir.api.answers import NEW_QUEUE
 
     with option_mistakes():

@@ -27,7 +27,7 @@ _PROGRAMS: "dict[SessionKind, tuple[Sequence[str], str]]" = {
     ),
     "code": (("code-server",), "code-server isn't here: run `npm install --global code-server`"),
 }
-"""Programs of each kind, the preferred one first, and the message if there is none."""
+"""Programs of each kind of session, the preferred one first, and the message if none is installed."""
 _LOOK_S_MIN, _LOOK_S_MAX = 0.05, 0.2
 
 
@@ -95,7 +95,7 @@ def _in_browser(
 
 
 def _print_link(pool: "Pool", name: str, link: str) -> str:
-    """Print a link, as it is opened on this machine; return it."""
+    """Print a link in the form for a browser of this machine; return it."""
     parts = urlsplit(link)
     if pool.address.ssh is not None:
         link = parts._replace(netloc=f"127.0.0.1:{parts.port}").geturl()
@@ -108,7 +108,7 @@ def _print_link(pool: "Pool", name: str, link: str) -> str:
 
 
 def _page(address: str, detail: "WorkloadDetail", *, open_: bool) -> int:
-    """Print the page of a session: people of an identity provider sign in there by themselves."""
+    """Print the dashboard's page of a session, where people of an identity provider sign in themselves."""
     print(address, flush=True)
     say(f"Sign in there, and open {detail.name}. `weir stop {detail.name}` ends it.")
     if open_:
@@ -122,7 +122,7 @@ def _session(
     """Return the named session once it runs; queue it first if there is none.
 
     Raises:
-        EntryRefused: its program is missing, or the workload of this name is another.
+        EntryRefused: the program is missing, or the workload of this name is no such session.
     """
     name = name or default_name(pool.whoami().user, kind)
     detail = live(pool, name)

@@ -25,7 +25,7 @@ from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.api.paths import path_of
 
 EVERY_S, AGAIN_S = 600.0, 5.0
-"""Time between two looks at the Secret, and the time until the next one after a failure."""
+"""Interval of checks of the Secret, and the time until the next one after a failure."""
 SERVICE_EVERY_S = 30.0
 """Interval with an APIService, which may be created later, or applied again without the CA bundle."""
 _REGISTRATION = "admissionregistration.k8s.io/v1"
@@ -182,7 +182,7 @@ class CertificateRotation:
         raise AssertionError("the last try returns or raises")
 
     def _first(self) -> Certificates:
-        """Make certificates where there are none: those of a deleted Secret stay trusted for a while."""
+        """Make certificates if there are none: those of a deleted Secret stay trusted for a while."""
         made = first(self._names, self._now())
         return made if self._held_last is None else trusting(made, self._held_last.bundle, self._now())
 

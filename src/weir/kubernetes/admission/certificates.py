@@ -24,7 +24,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 DAYS = 365
 OLD_MAX = 2
-"""Former authorities that are trusted, at most."""
+"""Limit of former authorities that are still trusted."""
 RENEW_AT = 1 / 3
 """Part of the lifetime that is left when a certificate is renewed."""
 _BACK = timedelta(hours=1)
@@ -74,7 +74,7 @@ def trusting(new: Certificates, bundle: bytes, now: datetime) -> Certificates:
 
 
 def read(data: Mapping[str, str]) -> Certificates | None:
-    """Return the certificates of a Secret; None if it holds none that can be used."""
+    """Return the certificates in a Secret; None if they are missing or unusable."""
     try:
         raw = {key: base64.b64decode(value, validate=True) for key, value in data.items()}
         caller_key = raw.get(_CALLER_KEY, b"").decode("ascii")

@@ -84,7 +84,7 @@ class ClaimedClasses:
         self._templates: OrderedDict[tuple[str, str], tuple[bool, float]] = OrderedDict()
 
     async def are_claimed(self, pod: Claimant) -> bool:
-        """Return True if a claim of a pod asks for such devices; False also if that isn't known in time."""
+        """Return True if a claim of a pod requests such devices; False if that isn't known in time."""
         try:
             async with asyncio.timeout(self._wait_s):
                 for resource, name in pod.sources:

@@ -13,7 +13,7 @@ from weir.kubernetes.translate.device_resources import DeviceResources
 
 
 class ClassResources:
-    """Keeps the device classes that count as GPUs. `deliver` takes in the classes of the cluster."""
+    """Keeps the device classes that count as GPUs. `deliver` processes changes of the classes."""
 
     def __init__(self, devices: DeviceResources) -> None:
         self.devices = self._stated = devices

@@ -41,7 +41,7 @@ class ReviewedTemplate:
 
 
 def reviewed_template(request: Mapping[str, Any], quota_tree: QuotaTree) -> ReviewedTemplate | None:
-    """Return the pod of a new object; None if it has another scheduler, a node or no project."""
+    """Return the pod of a new object; None if it names another scheduler or a node, or has no project."""
     made, namespace = request.get("object") or {}, str(request.get("namespace", ""))
     kind, spec = (request.get("kind") or {}).get("kind", ""), made.get("spec") or {}
     pod = spec if kind == "Pod" else (spec.get("template") or {}).get("spec") or {}

@@ -129,7 +129,7 @@ class ReviewWorker:
             displaced.result.set_exception(refusal)
 
     def _begin(self) -> None:
-        """Give the thread the next review, if it has none."""
+        """Pass the next review to the thread, if it is idle."""
         if self._is_working or (review := self._waiting.take()) is None:
             return
         self._is_working = True

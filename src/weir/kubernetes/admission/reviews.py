@@ -307,7 +307,7 @@ def _without_nothing(values: Object | None) -> dict[str, Any]:
 
 
 def _project(annotations: Annotations, quota_tree: QuotaTree) -> str | None:
-    """Return the project that is named; the bare key `project` counts only if such a project exists."""
+    """Return the project that an object names; the plain key `project` counts only if it names one."""
     if annotations.project_from == "project" and annotations.project not in quota_tree.projects:
         return None
     return annotations.project

@@ -20,7 +20,7 @@ VARIABLES = {
     "NVIDIA_GPU_MEMORY_REQUEST": "gpu-memory-limit",
     "NVIDIA_GPU_MEMORY_LIMIT": "gpu-memory-limit",
 }
-"""Environment variables, each with the annotation, under Weir's prefix, of its value."""
+"""Environment variables, each with the annotation (without Weir's prefix) that has its value."""
 SHARE_KEY = f"{PREFIX}{SHARE_VARIABLES}"
 """Annotation of a pod whose containers all have the variables."""
 _PARTS = ("containers", "initContainers")
@@ -99,7 +99,7 @@ def _with_variables(path: str, env: list[Mapping[str, Any]]) -> Iterator[Operati
 
 
 def _add(path: str, existing: list[Any], value: Mapping[str, Any]) -> Operation:
-    """Return the operation that appends to a list, which may not be there yet."""
+    """Return the operation that appends to a list, which may not exist yet."""
     return {"op": "add", "path": f"{path}/-", "value": value} if existing else _first(path, value)
 
 

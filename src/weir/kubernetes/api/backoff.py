@@ -35,6 +35,6 @@ class RateLimiter:
         self._bucket = TokenBucket(TokenRate(burst, per_s), time.monotonic()) if per_s else None
 
     async def wait(self) -> None:
-        """Take one token, and wait for it if there is none."""
+        """Take one token; if none is left, wait for it."""
         while self._bucket is not None and (wait_s := self._bucket.take(time.monotonic())):  # noqa: ASYNC110
             await asyncio.sleep(wait_s)

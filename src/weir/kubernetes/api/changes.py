@@ -30,7 +30,7 @@ class ObjectSet(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ObjectRemoved:
-    """The object is gone."""
+    """An object was deleted."""
 
     key: str
     uid: str

@@ -122,7 +122,7 @@ class ApiClient:
         return read(await self._write("POST", path, body, query=query), object_type)
 
     async def put(self, path: str, body: object, object_type: type[T]) -> T:
-        """Replace an object, if it is still of the resource version the body names."""
+        """Replace an object, provided that it still has the resource version in the body."""
         return read(await self._write("PUT", path, body), object_type)
 
     async def patch(
@@ -207,7 +207,7 @@ class ApiClient:
         field_selector: str = "",
         label_selector: str = "",
     ) -> AsyncGenerator[list[WatchEvent], None]:
-        """Yield the changes after this resource version, as they come, for `for_s` seconds.
+        """Yield the changes after this resource version, as they arrive, for `for_s` seconds.
 
         Ends without an error when its time is over. An event that says what is wrong is raised.
         """

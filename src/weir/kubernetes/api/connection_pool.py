@@ -1,4 +1,4 @@
-"""The connections there are to an API server, kept from one request to the next.
+"""The open connections to an API server, kept from one request to the next.
 
 Nothing is in here that this one server doesn't need: no redirects, no cookies, no compression. So a request
 costs 0.12 ms of a processor where a client for everything takes 0.3 ms. Beside thousands of bindings that
@@ -138,7 +138,7 @@ class ConnectionPool:
     async def upgrade(
         self, request: bytes
     ) -> tuple[HttpResponse, tuple[asyncio.StreamReader, asyncio.StreamWriter] | None]:
-        """Return the answer to a request for another protocol, and its streams if the server changes to it.
+        """Return the answer to a request for another protocol, and its streams if the server accepts.
 
         The streams belong to the caller, as do their limits in number. It raises what `ask` does.
         """

@@ -1,4 +1,4 @@
-"""States of the containers of a pod, for those few pods whose containers are looked at."""
+"""States of the containers of a pod, for those few pods whose containers are read."""
 
 from msgspec import field
 

@@ -65,7 +65,7 @@ class InvalidResponse(ApiError):
 
 
 class ApiRefused(ApiError):
-    """An answer that says no."""
+    """An answer by which the API server refuses a request."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)

@@ -142,7 +142,7 @@ class ExecClient:
 
         Raises:
             ApiRefused: the API server refuses it.
-            ApiUnreachable: there is no connection to it.
+            ApiUnreachable: the API server can't be reached.
         """
         options = [("container", address.container), *(("command", word) for word in command)]
         options += [("stdout", "true"), ("stdin", str(has_input).lower())]

@@ -41,7 +41,7 @@ class HttpResponse:
 
 
 class HttpConnection(asyncio.Protocol):
-    """Connection to one server. `lost` is called when it has ended."""
+    """Connection to one server. `lost` is called when the connection has ended."""
 
     def __init__(self, lost: Callable[["HttpConnection"], None]) -> None:
         self.used_s = time.monotonic()

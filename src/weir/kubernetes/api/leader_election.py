@@ -158,7 +158,7 @@ class LeaderElection:
         await self._lost.wait()
 
     async def run(self) -> None:
-        """Campaign and renew, until it is released."""
+        """Compete for the lease and renew it, until it is released."""
         self._at_rest.clear()
         watch = Reflector(
             self._api, self._leases, Lease, self._hear, field_selector=f"metadata.name={self._name}"
@@ -193,7 +193,7 @@ class LeaderElection:
                 self._see(await self._api.put(self._path, left, Lease))
 
     def _hear(self, changes: Sequence[Change[Lease]]) -> None:
-        """Note a renewal by another one, and wake the candidate when the lease is free."""
+        """Record another replica's renewal, and wake this candidate when the lease is free."""
         last = changes[-1]
         if isinstance(last, ObjectSet) and last.object.spec.holder_identity:
             if not self._leads:  # an own renewal may be heard after a later one
@@ -210,7 +210,7 @@ class LeaderElection:
         return min(wait_s, left_s + PAST_S)
 
     async def _turn(self) -> None:
-        """Ask for the lease once, in the time there is for it."""
+        """Request the lease once, within the time that is left for it."""
         overdue_s = self._asked_s + self._timing.renew_deadline_s - self._clock()
         within_s = min(overdue_s, self._timing.retry_s * 2) if self._leads else self._api.limits.write_s
         try:

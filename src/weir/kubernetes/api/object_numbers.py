@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 _UID_DIGITS = 13
-"""Hexadecimal digits of a uid in a number: a float holds 53 bits."""
+"""Hexadecimal digits of a uid that a number holds: a float has 53 bits."""
 _VERSION = 12
 """Position of the digit that is the same in all uids."""
 LATEST_S = 253402300799.0
-"""The last second that a time of the API can say, in the year 9999."""
+"""Last second that a time of the API can state, in the year 9999."""
 
 
 def moment(at_s: float) -> str:

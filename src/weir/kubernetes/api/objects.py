@@ -78,7 +78,7 @@ class NodeSelectorRequirement(ApiStruct):
 
 
 class NodeSelectorTerm(ApiStruct):
-    """Expressions that must all hold; a term without any matches nothing."""
+    """Expressions that must all be true; a term without any matches nothing."""
 
     match_expressions: list[NodeSelectorRequirement] = []
     match_fields: list[NodeSelectorRequirement] = []
@@ -115,7 +115,7 @@ class LabelSelectorRequirement(ApiStruct):
 
 
 class LabelSelector(ApiStruct):
-    """Conditions that must all hold; an empty selector matches everything, a missing one nothing."""
+    """Conditions that must all be true; an empty selector matches everything, a missing one nothing."""
 
     match_labels: dict[str, str] = {}
     match_expressions: list[LabelSelectorRequirement] = []

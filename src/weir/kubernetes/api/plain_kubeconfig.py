@@ -16,7 +16,7 @@ from msgspec import Struct
 
 BYTES_MAX = 1 << 20
 _PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
-"""Variables that the official package may go by."""
+"""Variables of proxies that the official package may use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _named(entries: list[_Named], name: str) -> _Named:
     """Return the entry of this name.
 
     Raises:
-        ValueError: there is none, or more than one.
+        ValueError: no entry has this name, or several have.
     """
     (entry,) = (entry for entry in entries if entry.name == name)
     return entry

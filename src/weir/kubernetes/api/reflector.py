@@ -42,7 +42,7 @@ from weir.kubernetes.api.paths import key_of
 
 _LOG = get_logger(__name__)
 FREEZE_FROM = 10_000
-"""Number of listed objects from which they are excluded from garbage collection."""
+"""Number of listed objects from which on they are excluded from garbage collection."""
 
 LOOK_AGAIN_AFTER_S = 0.5
 """A kind that the server doesn't have isn't looked for more often."""
@@ -101,7 +101,7 @@ class Reflector(Generic[T]):
         self._known: dict[str, tuple[str, str]] = {}  # uid and resource version by key
         self._resource_version = ""  # "": it has to be listed
         self.synced = asyncio.Event()
-        """The whole picture has been delivered once. A kind that the server doesn't have is an empty one."""
+        """True once all objects were delivered. A kind that the server doesn't have counts as empty."""
         self.absent = False
         self._looked_for = asyncio.Event()
         self.failure = ""
@@ -148,7 +148,7 @@ class Reflector(Generic[T]):
                 await asyncio.sleep(self._backoff.next_s())
 
     async def _rest(self, for_s: float) -> None:
-        """Wait before the next check for a kind: this time, or until it is needed."""
+        """Wait before the next check of a missing kind: for this time, or until the kind is needed."""
         await asyncio.sleep(min(for_s, LOOK_AGAIN_AFTER_S))
         with suppress(TimeoutError):
             await asyncio.wait_for(self._looked_for.wait(), max(0.0, for_s - LOOK_AGAIN_AFTER_S))

@@ -53,7 +53,7 @@ def bearer_token(authorization: str) -> str:
 
 
 async def review_token(api: ApiClient, token: str, audiences: Sequence[str] = ()) -> TokenStatus:
-    """Return the user of a token; `audiences` are those for one of which it has to be.
+    """Return the user of a token, which must be valid for one of these `audiences`.
 
     Raises:
         ApiError: the API server doesn't answer.

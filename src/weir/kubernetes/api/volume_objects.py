@@ -77,7 +77,7 @@ class TopologySelectorRequirement(ApiStruct):
 
 
 class TopologySelectorTerm(ApiStruct):
-    """Expressions that must all hold."""
+    """Expressions that must all be true."""
 
     match_label_expressions: list[TopologySelectorRequirement] = field(default_factory=list)
 

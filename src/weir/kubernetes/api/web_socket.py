@@ -123,7 +123,7 @@ async def connect(api: ApiClient, path: str, query: str, protocol: str) -> WebSo
 
     Raises:
         ApiRefused: the API server refuses it.
-        ApiUnreachable: there is no connection to it.
+        ApiUnreachable: the API server can't be reached.
     """
     nonce = generate_nonce()
     headers = (

@@ -311,7 +311,7 @@ class _Search:
         return not (device.shareable and in_use)
 
     def _take_counters(self, device: PoolDevice, sign: int) -> bool:
-        """Take the counters of a device, or give them back; False if there are too few."""
+        """Charge the counters of a device, or release them; return False if too few are left."""
         pool = self._pool_of[device.key]
         left = self._left.get(pool)
         if left is None:

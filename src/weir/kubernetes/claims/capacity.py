@@ -18,7 +18,7 @@ def consumed_amounts(device: PoolDevice, requested: Amounts) -> dict[str, Fracti
 
 
 def fits(device: PoolDevice, consumed: Amounts, *others: Mapping[str, Fraction]) -> bool:
-    """Return True if these amounts fit beside those that others hold."""
+    """Return True if these amounts fit besides those in use."""
     return all(
         amount + sum((held.get(name, Fraction()) for held in others), Fraction())
         <= device.capacity[name].value

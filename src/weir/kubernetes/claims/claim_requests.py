@@ -18,11 +18,11 @@ from weir.kubernetes.claims.devices import PoolDevice
 from weir.kubernetes.translate.quantities import exact, shown
 
 DEVICES_MAX = 32
-"""Devices of one claim: its status holds no more."""
+"""Limit of devices of one claim, since its status holds no more."""
 
 
 class ClaimError(ValueError):
-    """A claim can't be allocated as it is written; the message says why."""
+    """A claim can't be allocated as written; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +82,7 @@ def parse_claim(claim: ResourceClaim, classes: Mapping[str, DeviceClass]) -> Cla
     """Return a claim with its classes.
 
     Raises:
-        ClaimError: a class is missing, or something in it isn't supported.
+        ClaimError: a class is missing, or a part of the claim isn't supported.
     """
     requests = []
     for written in claim.spec.devices.requests:

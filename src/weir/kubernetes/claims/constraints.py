@@ -15,7 +15,7 @@ class AttributeConstraint:
         """Read a constraint.
 
         Raises:
-            ValueError: it is of a kind that isn't supported.
+            ValueError: the constraint is of a kind that isn't supported.
         """
         self.attribute = written.match_attribute or written.distinct_attribute or ""
         if not self.attribute:
@@ -31,7 +31,7 @@ class AttributeConstraint:
         return bool(subrequest) and f"{request}/{subrequest}" in self._requests
 
     def add(self, device: PoolDevice) -> bool:
-        """Choose a device. Return False, and leave everything as it is, if the constraint forbids it."""
+        """Choose a device; return False, and change nothing, if the constraint forbids it."""
         attribute = device.attribute(self.attribute)
         if attribute is None:
             return False
@@ -42,7 +42,7 @@ class AttributeConstraint:
         return True
 
     def remove(self) -> None:
-        """Take the last device back."""
+        """Remove the device that was chosen last."""
         self._chosen.pop()
 
     def _is_alike(self, typed: _Typed) -> bool:

@@ -68,7 +68,7 @@ class SpecialClaim:
         return str(self.pod_status["resourceClaimName"])
 
     def claim(self, made: ResourceClaim | None) -> ResourceClaim:
-        """Return the claim as the API server shows it; without a uid if it has yet to be made."""
+        """Return the claim as the API server shows it; without a uid if it isn't created yet."""
         is_made = made is not None and self.requests(made.spec)
         return made if made is not None and is_made else convert(self.body, ResourceClaim)
 
@@ -93,7 +93,7 @@ class ExtendedResources:
         return tuple(name for name, _ in self.classes)
 
     def claimed_on(self, node: Node) -> tuple[str, ...]:
-        """Return the resources that no device plugin of a node has: there they are claimed."""
+        """Return the resources that no device plugin of a node provides, so that they need a claim."""
         plugged = node.labels.get(DEVICES_LABEL) if node.gpus else None
         return tuple(name for name in self.names if name != plugged and not node.capacity.get(name))
 
@@ -273,7 +273,7 @@ def _is_extended(resource: str) -> bool:
 
 
 def special_name(pod: KubePod) -> str:
-    """Return the name of the claim for a pod's extended resources: the same each time it is made."""
+    """Return the name of the claim for a pod's extended resources, which depends only on the pod."""
     named = pod.status.extended_resource_claim_status
     if named is not None and named.resource_claim_name:
         return named.resource_claim_name

@@ -170,7 +170,7 @@ def _requests_of(name: str, classes: Mapping[str, DeviceClass]) -> ExactDevices 
 
 
 def _part_of_gpu(device: PoolDevice) -> Fraction:
-    """Return the thousandths of a GPU that a device is: a slice has a profile such as 1g.10gb."""
+    """Return the size of a device in thousandths of a GPU: a slice has a profile such as 1g.10gb."""
     profile = device.attribute(f"{device.key[0]}/profile")
     match = _PROFILE.match(str(profile[1][0])) if profile is not None else None
     return Fraction(int(match[1]) * WHOLE_MILLI, _SLICES) if match is not None else Fraction(WHOLE_MILLI)

@@ -71,7 +71,7 @@ def share_amounts(
 
 
 def holds_part(held: AllocatedDevice, pools: Iterable[DevicePool]) -> bool:
-    """Return True if an allocation takes a part of its device, by the known slices."""
+    """Return True if an allocation uses a part of its device, by the known slices."""
     key = held.driver, held.pool, held.device
     consumed = ClaimedDeviceUsage.of([held]).shared.get(key)
     if consumed is None:

@@ -39,7 +39,7 @@ class ParsedSlice:
 
     @property
     def has_counters(self) -> bool:
-        """Return True if it has the shared counters of its pool."""
+        """Return True if the slice has the shared counters of its pool."""
         return bool(self.counters)
 
 

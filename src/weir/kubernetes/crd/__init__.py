@@ -1,1 +1,1 @@
-"""Weir's own objects: their shapes, and the nouns made of them."""
+"""Weir's own objects: their schemas, and their translation to and from the model."""

@@ -23,7 +23,7 @@ T = TypeVar("T")
 Needed = Annotated[T, Meta(extra_json_schema=_NEEDED)]
 """A field that an object has to state."""
 Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
-"""A time as the API has it, such as 2026-01-31T12:00:00Z."""
+"""A time in the form of the API, such as 2026-01-31T12:00:00Z."""
 PAST_EVENTS_MAX = 16
 """Past events of a workload. One more takes the place of the oldest."""
 PodCount = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": PODS_MAX})]
@@ -49,7 +49,7 @@ class OwnerFields(ApiStruct):
 
     @property
     def is_job(self) -> bool:
-        """Return True if it is a Job of Kubernetes."""
+        """Return True if the owner is a Job of Kubernetes."""
         return self.kind == "Job" and self.api_version == "batch/v1"
 
 
@@ -110,7 +110,7 @@ class LifecycleStatus(ApiStruct):
 
 
 class PendingReason(ApiStruct):
-    """Reason why a workload is pending, or of its end."""
+    """Reason why a workload is pending, or why it ended."""
 
     why: Needed[str] = ""  # a class of reasons; docs/reference/reasons.md has them all
     sentence: Needed[str] = ""
@@ -234,7 +234,7 @@ class WorkloadObject(ApiStruct):
 
     @property
     def report(self) -> JobReport:
-        """Return the report of its pods; none of an earlier owner of its name."""
+        """Return the report of its pods; None if the report is of an earlier owner of its name."""
         report = self.status.report
         return report if report is not None and report.owner == self.spec.owner.uid else NO_REPORT
 

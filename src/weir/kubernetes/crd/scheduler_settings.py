@@ -20,7 +20,7 @@ from weir.scenario_io.specs import Entry
 SHARED_NODES_MAX = 10_000
 SESSION_HEADROOM_MAX = 1024
 _AS_WRITTEN = ("share_memory", "shared_nodes", "scale_up_over_quota", "session_headroom")
-"""Settings that are in force as they are written."""
+"""Settings that apply exactly as they are written."""
 
 
 class WrittenDevices(Entry):

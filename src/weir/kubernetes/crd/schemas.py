@@ -25,7 +25,7 @@ API_VERSION = f"{GROUP}/{VERSION}"
 
 QueuePhase = Literal["Ready", "Refused", "Leaving"]
 Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-"""A time as the API has it, such as 2026-01-31T12:00:00Z."""
+"""A time in the form of the API, such as 2026-01-31T12:00:00Z."""
 Namespace = Annotated[str, Field(pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 OF_METADATA = ("name", "created")
 """Keys of scenario files that an object has in its `metadata` and not in its `spec`."""

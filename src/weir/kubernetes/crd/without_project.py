@@ -13,7 +13,7 @@ Action = Literal["ignore", "refuse", "queue"]
 
 @dataclass(frozen=True, slots=True)
 class WithoutProject:
-    """Treatment of pods without a project, and the namespaces in which it holds."""
+    """Treatment of pods without a project, and the namespaces in which it applies."""
 
     action: Action = "ignore"
     project: str = ""  # project that such pods are queued in
@@ -21,13 +21,13 @@ class WithoutProject:
     exempt: tuple[str, ...] = ()  # excluded namespaces besides those of the system
 
     def covers(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Return True if the rule holds in a namespace that no project lists."""
+        """Return True if the rule applies in a namespace that no project lists."""
         if self.action == "ignore" or namespace in SYSTEM_NAMESPACES or namespace in self.exempt:
             return False
         return all(labels.get(key) == value for key, value in self.labels)
 
     def project_for(self, namespace: str, labels: Mapping[str, str]) -> str | None:
-        """Return the project that pods of such a namespace are queued under; None if they aren't."""
+        """Return the project in which pods of such a namespace are queued; None if they aren't queued."""
         return self.project if self.action == "queue" and self.covers(namespace, labels) else None
 
     def words(self) -> list[str]:
@@ -49,7 +49,7 @@ def read_rule(action: str, labels: Mapping[str, str], exempt: tuple[str, ...]) -
     """Return the rule of these words.
 
     Raises:
-        ValueError: they state none; the sentence says what to write.
+        ValueError: the words state no rule; the sentence has the correct form.
     """
     word, colon, project = action.partition(":")
     if word == "queue":

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 DAY_S = 86400.0
 EVENTS_S_MAX = 90 * DAY_S
-"""Events are many, so they are kept no longer than this."""
+"""Longest time for which events are kept, since they are many."""
 MINUTES_S, HOURS_S = 2 * DAY_S, 60 * DAY_S
 DEFAULT_KEEP_S = 366 * DAY_S
 KEEP_S_MIN = DAY_S

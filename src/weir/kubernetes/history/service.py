@@ -75,7 +75,7 @@ class HistoryService:
         return 0.0 if self._writer is None else self._writer.written_s
 
     def changed(self, _key: str, workload: WorkloadIndexEntry | None, _at_s: float) -> None:
-        """Take note of a workload that has changed."""
+        """Record a changed workload."""
         if workload is not None:
             self._unstored.change(workload)
 

@@ -1,4 +1,4 @@
-"""Answers from the history's database, in threads of its own: a database that hangs stops nothing else."""
+"""Answers from the history's database, in separate threads: a database that hangs stops nothing else."""
 
 import asyncio
 import time

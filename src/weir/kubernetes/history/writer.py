@@ -38,7 +38,7 @@ from weir.store.cluster.writer import ClusterHistory
 EVERY_S = 2.0
 """Time between two writes of changes."""
 PAUSE_S, PAUSE_S_MAX = 1.0, 60.0
-"""Time after a failure: the first one, and at most."""
+"""Pauses after failures: the first one, and the longest."""
 LATE_S = 60.0
 """Delay before usage is stored: an object arrives some time after the change that it states."""
 SKEW_S_MAX = 300.0

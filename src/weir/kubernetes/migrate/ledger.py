@@ -55,7 +55,7 @@ class Fields:
             self.leave_out(path or "spec", f"{shown(values)} is no mapping")
 
     def take(self, key: str) -> Any:
-        """Return a value and mark it as read; None if it is absent."""
+        """Return a value and mark it as read; None if it is missing."""
         return self._values.pop(key, None)
 
     def text(self, *keys: str) -> str:
@@ -69,7 +69,7 @@ class Fields:
         return ""
 
     def number(self, key: str) -> float | None:
-        """Return a number; None if it is absent or no finite number."""
+        """Return a number; None if it is missing or not a finite number."""
         value = self.take(key)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if is_number and abs(value) < 1e15:  # also refuses nan and infinity

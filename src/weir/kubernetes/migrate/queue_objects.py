@@ -1,4 +1,4 @@
-"""Departments and projects of a conversion: names of their own, and amounts that Weir takes."""
+"""Departments and projects of a conversion: valid unique names, and amounts that Weir accepts."""
 
 import math
 import re
@@ -14,7 +14,7 @@ from weir.model.resources import GPU, MEMORY, in_units
 Kind = Literal["Department", "Project"]
 Spec = dict[str, Any]
 Bound = Fraction | float | None
-"""Amount in GPUs, cores or bytes; UNLIMITED, or None if there is none."""
+"""Amount in GPUs, cores or bytes; UNLIMITED, or None without an amount."""
 UNLIMITED = math.inf
 _NAME_LENGTH_MAX = 253
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -27,7 +27,7 @@ _UNITS = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12} | {
 
 @dataclass
 class Conversion:
-    """Converted objects, and the ledger of their fields."""
+    """Converted objects, and the record of each field: kept, changed or left out."""
 
     ledger: Ledger = field(default_factory=Ledger)
     objects: list[dict[str, Any]] = field(default_factory=list)
@@ -121,5 +121,5 @@ def _parent(manifest: Mapping[str, Any]) -> str:
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """Return a value that is a mapping; an empty one in place of anything else."""
+    """Return a value that is a mapping; an empty mapping for any other value."""
     return value if isinstance(value, Mapping) else {}

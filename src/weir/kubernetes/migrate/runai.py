@@ -25,13 +25,13 @@ from weir.kubernetes.migrate.queue_objects import (
 from weir.model.resources import MEMORY
 
 LISTS = {"projects": "Project", "departments": "Department"}
-"""Keys of the answers, each with the kind of its items."""
+"""Keys of the lists in Run:ai's answers, each with the kind of its items."""
 _MEMORY_UNITS = {"mib": 1 << 20, "mb": 10**6, "gb": 10**9}
 _READ_ONLY = (
     *("clusterId", "createdAt", "createdBy", "updatedAt", "updatedBy", "deletedAt", "deletedBy", "tenantId"),
     *("effective", "overtimeData", "status", "totalResources", "phase", "parent", "id", "range"),
 )
-"""Fields that say nothing a person chose."""
+"""Fields that no person has chosen, such as ids and statuses."""
 _RANK = "spec.priority orders a project before others"
 _LEFT_OUT = {
     "description": "projects have no description",
@@ -44,7 +44,7 @@ _TIMES = {
     "maxRuntime": ("interactiveJobTimeLimitSeconds", "trainingJobTimeLimitSeconds"),
     "idleLimit": ("interactiveJobMaxIdleDurationSeconds", "trainingJobMaxIdleDurationSeconds"),
 }
-"""Times of a project, with the limits of interactive and training work that they are if both are equal."""
+"""Times of a project, each with Run:ai's limits of interactive work and of training that have to be equal."""
 
 
 def convert(records: Iterable[Mapping[str, Any]]) -> Conversion:

@@ -71,7 +71,7 @@ class NodeAgent:
                 self.report()
 
     def report(self) -> None:
-        """Report once; say in the log why that failed, or that it works again."""
+        """Report once; log why that failed, or that it works again."""
         try:
             given = given_devices(self._socket)
             report = self._windows.report(pod_devices(given, self._driver.whole_gpus()), self._loads())
@@ -87,7 +87,7 @@ class NodeAgent:
         self._trouble = trouble
 
     def _memory_used(self) -> tuple[list[int], list[PodMemory]]:
-        """Return the watched GPUs and the memory of pods on them; say in the log which can't be watched."""
+        """Return the watched GPUs and the memory of pods on them; log the GPUs that can't be watched."""
         if self._memory is None:
             return [], []
         watched, memory = self._memory.take()
@@ -98,7 +98,7 @@ class NodeAgent:
         return watched, memory
 
     def _loads(self) -> dict[Pod, PodLoad]:
-        """Return the load of each pod; nothing while the kubelet doesn't tell it."""
+        """Return the load of each pod; empty while the kubelet doesn't report it."""
         if self._metrics is None:
             return {}
         loads: dict[Pod, PodLoad] = {}

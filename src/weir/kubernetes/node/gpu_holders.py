@@ -20,7 +20,7 @@ _NAMES = ("GPU-", "MIG-")
 
 @dataclass(frozen=True, slots=True)
 class WholeGpu:
-    """A GPU of the node that isn't divided. `minor` is the number of its device file."""
+    """A GPU of the node that isn't partitioned. `minor` is the number of its device file."""
 
     uuid: str
     index: int

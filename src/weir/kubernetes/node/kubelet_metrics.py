@@ -16,7 +16,7 @@ from prometheus_client.samples import Sample
 TIMEOUT_S = 10.0
 BYTES_MAX = 64 << 20
 OLD_S = 120.0
-"""Age of a measurement, relative to the kubelet's newest one, at which it is ignored."""
+"""Age of a measurement, relative to the kubelet's newest one, from which on it is ignored."""
 _CORES = "container_cpu_usage_seconds_total"
 _KINDS = {
     _CORES: "cores",
@@ -30,7 +30,7 @@ Pod = tuple[str, str]
 
 
 class NoKubeletMetrics(Exception):
-    """The kubelet gives no metrics; the sentence says why."""
+    """The kubelet returns no metrics; the sentence says why."""
 
 
 class PodLoad(NamedTuple):

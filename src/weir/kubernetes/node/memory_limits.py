@@ -112,7 +112,7 @@ class MemoryLimits:
             self._no_answer = str(error)
 
     def _limit_all(self, groups: Mapping[str, Path]) -> None:
-        """Set the limits that aren't set, and take note of the pods that have all of theirs."""
+        """Set the missing limits, and record the pods that have all of theirs."""
         self._limited = frozenset(
             uid for uid in groups.keys() & self._shares.keys() if self._limit_pod(uid, groups[uid])
         )

@@ -12,7 +12,7 @@ from weir.kubernetes.node.pod_processes import uid_in
 
 _ALL, _ALL_SLICE = "kubepods", "kubepods.slice"
 _ROOT_LEVELS = 3
-"""Levels above the group of all pods: a kubelet may have a root of its own."""
+"""Limit of levels above the group of all pods, since a kubelet may have a root of its own."""
 _CLASS_LEVELS = 1
 _DEVICE_MEMORY = "dmem.max"
 
@@ -32,7 +32,7 @@ class PodGroups:
 
 
 def containers(pod: Path) -> list[Path]:
-    """Return the groups of a pod's containers that exist now, with that of its sandbox."""
+    """Return the existing groups of a pod's containers, with that of its sandbox."""
     return _below(pod)
 
 
@@ -59,7 +59,7 @@ def _of_pods(group: Path, levels: int) -> Iterator[tuple[str, Path]]:
 
 
 def _below(group: Path) -> list[Path]:
-    """Return the groups below one; none if it is gone."""
+    """Return the groups below a group; none if it no longer exists."""
     try:
         with os.scandir(group) as entries:
             return sorted(group / entry.name for entry in entries if entry.is_dir(follow_symlinks=False))

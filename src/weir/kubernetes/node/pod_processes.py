@@ -14,7 +14,7 @@ _TEXT_MAX = 1 << 16
 
 
 def pod_of_process(process: int, proc: Path = PROC) -> str | None:
-    """Return the uid of a process's pod; `NOT_OF_A_POD` without one; None if there is no such process."""
+    """Return the uid of a process's pod; `NOT_OF_A_POD` without one; None for an unknown process."""
     try:
         with (proc / str(process) / "cgroup").open(encoding="utf-8", errors="replace") as file:
             text = file.read(_TEXT_MAX)

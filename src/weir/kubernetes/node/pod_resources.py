@@ -40,7 +40,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
 
 
 class NoPodResources(Exception):
-    """The socket gives no answer; the sentence says why."""
+    """The socket doesn't answer; the sentence says why."""
 
 
 @dataclass(frozen=True, slots=True)

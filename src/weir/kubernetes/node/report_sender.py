@@ -22,7 +22,7 @@ _TEXT_MAX = 200
 
 
 class NotDelivered(Exception):
-    """A replica didn't take the report, or gave no answer; the sentence says why."""
+    """A replica refused the report, or didn't answer; the sentence says why."""
 
 
 class ReportSender:
@@ -36,7 +36,7 @@ class ReportSender:
         self._token = token
 
     def send(self, report: NodeReport) -> list[str]:
-        """Deliver a report to each replica; return why some didn't take it.
+        """Deliver a report to each replica; return why some refused it.
 
         Raises:
             NotDelivered: there is no replica, or a file can't be used.

@@ -20,7 +20,7 @@ class NamespaceRules:
         return self._used.get(namespace, ())
 
     def add(self, state: RuleState) -> None:
-        """Add a rule; it is surplus if its namespace has the maximum."""
+        """Add a rule; it stays unused if its namespace has the maximum of rules."""
         used = self._used.setdefault(state.namespace, [])
         if len(used) < RULES_OF_NAMESPACE_MAX:
             used.append(state)
@@ -29,7 +29,7 @@ class NamespaceRules:
             self._surplus.setdefault(state.namespace, {})[state.uid] = state
 
     def remove(self, state: RuleState) -> RuleState | None:
-        """Remove a rule; return a surplus one that is used in its place from now on.
+        """Remove a rule; return an unused one that replaces it, or None.
 
         The answer is None if there is none.
         """

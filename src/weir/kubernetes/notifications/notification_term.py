@@ -54,7 +54,7 @@ CHECK_EVERY_S = 15.0
 """Time between two checks of rules that aren't ready."""
 CHECKED_TOGETHER_MAX = 8
 RETRY_S, RETRY_S_MAX = 5.0, 60.0
-"""Pause after a step that failed: the first one, and at most."""
+"""Pauses after failed steps: the first one, and the longest."""
 CLOSE_S = 2.0
 TEST_S = 25.0
 TEST_ID_MAX = 64

@@ -43,7 +43,7 @@ class RuleOutbox:
     # Calls from any thread
 
     def rule(self, id_: int) -> NotificationRule | None:
-        """Return a rule; None if it is gone, or can't be read."""
+        """Return a rule; None if it was deleted, or can't be read."""
         state = self.rules.get(id_)
         return None if state is None or state.unreadable else state.rule
 
@@ -52,7 +52,7 @@ class RuleOutbox:
         return [state.id for state in list(self.rules.values()) if state.status.pending]
 
     def claim(self, rule: NotificationRule, now_s: float) -> Claim:
-        """Return the message that is due, which is written before it is sent.
+        """Return the message that is due, after it was written into its rule.
 
         Raises:
             OSError: it can't be written now, or this replica doesn't lead any more.

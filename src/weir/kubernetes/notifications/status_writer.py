@@ -16,7 +16,7 @@ from weir.kubernetes.notifications.rule_state import RuleState
 from weir.kubernetes.writes.delivery.leader_guard import LeaderGuard, NotLeading
 
 PAUSE_S, PAUSE_S_MAX = 1.0, 30.0
-"""Time after a failure: the first one, and at most. A status that is refused waits for the longest time."""
+"""Pauses after failures: the first one, and the longest, which follows a refused status."""
 WRITE_EVERY_S = 10.0
 """Time between two writes of a rule that nothing waits for: each has its whole status."""
 _LOG = get_logger(__name__)

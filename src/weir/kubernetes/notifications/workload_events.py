@@ -25,7 +25,7 @@ def events_of(uid: str, name: str, workload_object: WorkloadObject, now_s: float
 
 
 def deletion_of(uid: str, name: str, workload_object: WorkloadObject, at_s: float) -> StatedEvent:
-    """Return the end of a workload whose object is gone before it was over."""
+    """Return the end of a workload whose object was deleted before its end."""
     return StatedEvent(_id_of(uid, workload_object, "end"), at_s, "ended", ("end",), f"{name} was deleted.")
 
 

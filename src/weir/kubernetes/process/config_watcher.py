@@ -77,7 +77,7 @@ class ConfigWatcher:
             self._tell_of(config)
 
     def set_usage_trouble(self, why: str | None, *, nodes_report: bool = False) -> None:
-        """Write the condition of the GPU use, if it has changed."""
+        """Write the condition about the use of GPUs, if it has changed."""
         if (why, nodes_report) != (self.usage_trouble, self.nodes_report):
             self.usage_trouble, self.nodes_report = why, nodes_report
             self.tell_all()
@@ -174,7 +174,7 @@ def _usage_read(config: QuotaObject, trouble: str | None, reason: str, now: str)
 def _condition(
     config: QuotaObject, type_: str, state: str, reason: str, message: str, now: str
 ) -> dict[str, Any]:
-    """Return a condition, with the time since which its state holds."""
+    """Return a condition, with the time since which it has this state."""
     stated = config.status.get("conditions")
     conditions: list[Any] = stated if isinstance(stated, list) else []
     last = next(

@@ -202,7 +202,7 @@ class SchedulerProcess:
         return webhook_server
 
     def _thread(self) -> ControlThread | None:
-        """Return the thread that has the state of the cluster, deciding or not; None before there is one."""
+        """Return the control thread, leading or standby; None before its start."""
         return self.control_thread or self.standby.thread
 
     def _numbers(self) -> ClusterSummary:
@@ -253,7 +253,7 @@ class SchedulerProcess:
         self._wake()
 
     async def run(self) -> None:
-        """Serve until it is cancelled."""
+        """Serve until cancelled."""
         self._reflect()
         self.usage.start()
         self.share_memory.start()

@@ -32,7 +32,7 @@ class TrialObject(ApiStruct):
 
     @property
     def has_failed(self) -> bool:
-        """Return True if it has failed."""
+        """Return True if the Job has failed."""
         return self._has("Failed")
 
     @property
@@ -99,7 +99,7 @@ class ObservedJobs:
         return {_job_of(pod) for pod in self._placed.values()}
 
     def evicted_s(self, job: str) -> Mapping[str, float]:
-        """Return the seconds for which pods of a Job ran that are gone, by their uids."""
+        """Return the seconds for which deleted pods of a Job ran, by their uids."""
         return self._evicted_s.get(job, {})
 
     def forget_evicted(self, job: str, uids: Collection[str]) -> None:

@@ -155,7 +155,7 @@ class SweepPass:
         return changed
 
     def _count_evicted(self, sweep: SweepObject, number: int, trial: SweepTrial) -> bool:
-        """Add the seconds of pods that are gone to a trial; return True if there are any."""
+        """Add the seconds of deleted pods to a trial; return True if there are any."""
         key = f"{sweep.metadata.namespace}/{job_name(sweep.metadata.name, number, trial.target)}"
         evicted_s = self._observed.evicted_s(key)
         trial.seconds += sum(evicted_s.values())

@@ -33,7 +33,7 @@ class TrialRunView(ApiStruct):
         return [state for state in states if state is not None]
 
     def ran_s(self, now_s: float) -> float:
-        """Return the seconds for which its containers ran, until now if they don't say when they ended."""
+        """Return the seconds for which its containers ran, until now if their end is unknown."""
         seconds = sum(end.ran_s for end in self.ends)
         for status in self.status.container_statuses:
             if status.state.running is not None and (begun_s := seconds_of(status.state.running.started_at)):

@@ -12,7 +12,7 @@ RESOURCE = "trialcosts"
 
 
 class TrialCosts:
-    """Costs by sweep and workload. `deliver` takes in changes, `base_s` is the policy's own cost."""
+    """Costs by sweep and workload. `deliver` processes changes, `base_s` is the policy's own cost."""
 
     def __init__(self, deliver: Callable[[Sequence[Change[Any]]], None], base_s: Callable[[], float]) -> None:
         self.base_s = base_s

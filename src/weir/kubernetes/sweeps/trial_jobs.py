@@ -1,4 +1,4 @@
-"""Jobs of trials: each runs one trial to one rung, and its name says which."""
+"""Jobs of trials: each runs one trial to one rung, and has both in its name."""
 
 import json
 from collections.abc import Mapping

@@ -13,7 +13,7 @@ DIRECTORY, SESSION = "container", "session"
 PID = "pid"
 PROBLEM = "problem"
 AGAIN, NEVER = 125, 126
-"""Exit codes of a container that can't be started: now, or at all. Runtimes have the same ones."""
+"""Exit codes of a container that can't be started now, or never; runtimes use the same codes."""
 _PROBLEM_BYTES_MAX = 2000
 _EARLIER_MAX = 16
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -16,7 +16,7 @@ class ApiAddress:
         """Read the address of `server`, by default the API server of the pod that this process runs in.
 
         Raises:
-            NoCredentials: there is no such pod, the address lacks HTTPS, or its CA can't be read.
+            NoCredentials: the process runs in no pod, the address lacks HTTPS, or its CA can't be read.
         """
         address = server or server_of_pod()
         if not address:

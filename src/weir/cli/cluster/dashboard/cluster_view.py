@@ -40,10 +40,10 @@ class OpenRequests:
 
     @contextmanager
     def admitted(self) -> Iterator[None]:
-        """Count one until it ends.
+        """Count a request as open while the block runs.
 
         Raises:
-            RequestProblem: there are too many.
+            RequestProblem: too many requests are open.
         """
         if self._count >= self._most:
             raise RequestProblem(429, self._refusal)
@@ -154,7 +154,7 @@ class ClusterView:
 
 
 def _since(written: str) -> str:
-    """Return the begin of a report from an age such as 7d."""
+    """Return the beginning of a report, from an age such as 7d."""
     try:
         return written if written.replace(".", "", 1).isdigit() else str(time.time() - seconds(written))
     except ValueError:

@@ -47,7 +47,7 @@ _RETRIES = RetryDelays(most_s=3.0)
 
 
 class WatchBroken(Exception):
-    """A cluster that can't be watched; the sentence says why."""
+    """The cluster can't be watched; the sentence says why."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)

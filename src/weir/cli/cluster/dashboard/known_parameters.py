@@ -35,10 +35,10 @@ _KNOWN: Mapping[str, Sequence[str]] = {
 
 
 def refuse_unknown(method: str, parts: Sequence[str], params: Iterable[str]) -> None:
-    """Refuse parameters that a path doesn't take.
+    """Check that a path takes these parameters.
 
     Raises:
-        RequestProblem: there is one.
+        RequestProblem: a parameter is unknown.
     """
     named = "/".join("*" if index == 1 else part for index, part in enumerate(parts))
     parameters = _KNOWN.get(f"{method} {'/'.join(parts)}", _KNOWN.get(f"{method} {named}"))

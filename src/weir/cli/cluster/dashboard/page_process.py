@@ -1,4 +1,4 @@
-"""`weir dashboard` on a cluster: serves until it is interrupted."""
+"""`weir dashboard` on a cluster: serves the page until interrupted."""
 
 import asyncio
 import signal

@@ -122,10 +122,10 @@ class PageServer:
         )
 
     def _checked(self, request: web.Request) -> str:
-        """Return the credential of a request; refuse one from another site, or without a session.
+        """Return the credential of a request, which must come from this page and have a session.
 
         Raises:
-            RequestProblem: it comes from another site.
+            RequestProblem: the request comes from another site.
             SignInRefused: it has no session.
         """
         if request.path in self._visitors.health_paths:

@@ -18,11 +18,11 @@ PROCESS_BYTES = 160 << 20
 """Memory of the process without any watch, with one of 10,000 workloads that begins."""
 WORKLOADS_MIN = 10_000
 FEW = 200
-"""Workloads of a watch that is always accepted: there are at most 200 sessions."""
+"""Number of workloads up to which a watch is always accepted: there are at most 200 sessions."""
 REFUSED_S = 15.0
 """Time after a refusal without another watch of all namespaces, because pages retry constantly."""
 MEMORY_BYTES = 512 << 20
-"""Memory of the process, if it isn't named."""
+"""Memory of the process, if no option names it."""
 
 _USED_UP = "The dashboard's memory is used up by other pages"
 """Start of a refusal. It has no counts, since a person may have no right to see them."""

@@ -29,7 +29,7 @@ def serve(
     """Serve the named session until Ctrl-C, and queue it if there is none. Return the exit code.
 
     Raises:
-        EntryRefused: it can't be queued or entered, or has ended.
+        EntryRefused: the session can't be queued or entered, or has ended.
     """
     program, missing = PROGRAMS[kind]
     with cluster_pool(options.placement.namespace) as cluster:

@@ -88,7 +88,7 @@ class ClusterPool:
         `missing` says how the image gets the program of the command.
 
         Raises:
-            EntryRefused: it can't be queued or entered.
+            EntryRefused: the workload can't be queued or entered.
         """
         detail = self.existing(name, options.project)
         if detail is None:
@@ -157,7 +157,7 @@ class ClusterPool:
         The container is read from the API server, which knows it earlier than Weir.
 
         Raises:
-            EntryRefused: it can't run.
+            EntryRefused: the container can't run.
         """
         pods = job_pods(detail)
         if pods is None:

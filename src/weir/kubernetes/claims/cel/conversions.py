@@ -66,7 +66,7 @@ def to_text(value: Any) -> str:
     """Return a value of a basic type as text.
 
     Raises:
-        CelError: it has none: bytes that are no UTF-8, or a value of another type.
+        CelError: the value has no text: it isn't UTF-8, or has another type.
     """
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -87,7 +87,7 @@ def to_text(value: Any) -> str:
 
 
 def _double_text(value: float) -> str:
-    """Return the shortest digits of a number; an exponent stands from 10**6 on, and below 10**-4."""
+    """Return the shortest digits of a number, with an exponent from 10**6 on and below 10**-4."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -109,7 +109,7 @@ def bytes_of(text: str) -> bytes:
     """Return a text in UTF-8.
 
     Raises:
-        CelError: it has a part of a character.
+        CelError: the text has a part of a character.
     """
     try:
         return text.encode()

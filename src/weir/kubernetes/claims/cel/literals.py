@@ -38,7 +38,7 @@ def tokens_of(text: str) -> list[tuple[str, str]]:
     """Return the kinds and texts of the tokens of an expression, without spaces and comments.
 
     Raises:
-        CelSyntaxError: a part of it is no token, or it is too long.
+        CelSyntaxError: a part of the expression is no token, or the expression is too long.
     """
     if len(text) > LENGTH_MAX:
         raise CelSyntaxError(f"an expression has at most {LENGTH_MAX} characters")
@@ -59,7 +59,7 @@ def literal(kind: str, text: str) -> Any:
     """Return the value of a token.
 
     Raises:
-        CelSyntaxError: it has none: an integer beyond 64 bits, or an unknown escape.
+        CelSyntaxError: the token has no value: an integer beyond 64 bits, or an unknown escape.
     """
     if kind == "float":
         return _double(text)

@@ -36,7 +36,7 @@ def expanded(evaluation: Evaluation, tree: Expr, scope: Scope) -> Any:
     """Return the value of a macro.
 
     Raises:
-        CelError: it has none.
+        CelError: the macro has no value.
     """
     name, variables = tree.value
     target = evaluation.value(tree.operands[0], scope)

@@ -112,7 +112,7 @@ def _named(name: str) -> OptionalValue:
 
 
 def _validate(named: NamedFormat, text: str) -> OptionalValue:
-    """Return the faults of a text, if it has not the format."""
+    """Return the faults of a text that doesn't have the format; empty if it has."""
     errors = _FORMATS[named.name](text)
     return OptionalValue(errors, present=True) if errors else OptionalValue()
 

@@ -36,7 +36,7 @@ def computed(sign: str, first: Any, second: Any, charge: Charge) -> Any:
     """Return the value of an operator with two sides.
 
     Raises:
-        CelError: it has none for these values.
+        CelError: the operator has no value for these operands.
     """
     if isinstance(first, str | bytes | list | Mapping):
         charge(len(first) // TEXT_PER_STEP)
@@ -60,7 +60,7 @@ def negated(value: Any) -> Any:
     """Return a number with the other sign.
 
     Raises:
-        CelError: it is no number with a sign.
+        CelError: the operand is no signed number.
     """
     if not is_number(value) or isinstance(value, Unsigned):
         raise CelError(f"no such overload for {type_name(value)}")
@@ -71,7 +71,7 @@ def entry(target: Any, key: Any) -> Any:
     """Return an item of a list or the value of a map's key.
 
     Raises:
-        CelError: there is none.
+        CelError: the item doesn't exist.
     """
     if isinstance(target, list):
         index = _index(key)
@@ -86,10 +86,10 @@ def entry(target: Any, key: Any) -> Any:
 
 
 def optional_entry(target: Any, key: Any) -> OptionalValue:
-    """Return an item of a list or the value of a map's key, if there is one; of an optional value, too.
+    """Return an item of a list or a map as an optional value; also of an optional list or map.
 
     Raises:
-        CelError: the key is none of a list or map.
+        CelError: the key can't be one of a list or map.
     """
     if isinstance(target, OptionalValue):
         if not target.present:

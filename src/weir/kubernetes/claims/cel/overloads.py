@@ -79,10 +79,10 @@ def succeeds(convert: Callable[..., object]) -> Callable[..., bool]:
 
 
 def expect_size(size: int) -> None:
-    """Refuse a value of more characters, bytes or items than an expression may build.
+    """Check that a value has no more characters, bytes or items than an expression may build.
 
     Raises:
-        CelError: it has more.
+        CelError: the value has more.
     """
     if size > SIZE_MAX:
         raise CelError("a value is too large")

@@ -39,7 +39,7 @@ def _options() -> re2.Options:
 
 @lru_cache(maxsize=128)
 def _compiled(pattern: str) -> Any:
-    """Return a compiled pattern, or the reason why there is none."""
+    """Return a compiled pattern, or the reason why it can't be compiled."""
     if _SINGLE_BYTE.search(pattern):
         return "\\C is not supported"  # it would split a character
     try:

@@ -50,7 +50,7 @@ def parse(text: str) -> Expr:
     """Return the tree of an expression.
 
     Raises:
-        CelSyntaxError: it isn't one, or it is too long or too deep.
+        CelSyntaxError: the text is no expression, or too long or too deep.
     """
     parser = _CelParser(tokens_of(text))
     tree = parser.ternary()

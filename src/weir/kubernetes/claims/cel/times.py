@@ -34,10 +34,10 @@ _OFFSET = re.compile(r"([+-]?[0-9]{1,9}):([+-]?[0-9]{1,9})")
 
 
 def duration_of(text: str) -> Duration:
-    """Return a duration, such as 1h30m or -1.5s.
+    """Return a duration, from a text such as 1h30m or -1.5s.
 
     Raises:
-        CelError: the text is none.
+        CelError: the text is no duration.
     """
     unsigned = text[1:] if text[:1] in ("-", "+") else text
     if unsigned == "0":
@@ -164,7 +164,7 @@ def _zone(name: str) -> ZoneInfo:
     """Return a time zone.
 
     Raises:
-        CelError: there is none of this name.
+        CelError: no time zone has this name.
     """
     try:
         return ZoneInfo("UTC" if name in ("", "Local") else name if len(name) <= _TEXT_MAX else "")

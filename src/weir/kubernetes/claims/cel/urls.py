@@ -21,7 +21,7 @@ _ESCAPE = re.compile(r"%([0-9a-fA-F]{2})")
 _PATH_PLAIN = "/:@&=+$,;-_.~"
 _FRAGMENT_PLAIN = "/:@&=+$,;-_.~!()*?"
 _WRITTEN = re.compile(r"[A-Za-z0-9\-_.~$&+,/:;=@!'()*\[\]%]*", re.ASCII)
-"""Characters of a path that stay as they are, if all its characters are among them."""
+"""Characters that stay as written in a path that has no others."""
 _PARAMETERS_MAX = 10_000
 _PARAMETER_STEPS = 2
 """Steps for each parameter of a query."""

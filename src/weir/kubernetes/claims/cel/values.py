@@ -88,7 +88,7 @@ class Cidr:
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """A URL by its canonical text, with its parts; the path is as it was written."""
+    """A URL by its canonical text, with its parts; the path is unchanged."""
 
     canonical: str
     scheme: str = field(compare=False)

@@ -1,1 +1,1 @@
-"""The Helm charts, made of the objects of an installation."""
+"""The Helm charts, built from the objects of an installation."""

@@ -58,7 +58,7 @@ _ABOUT = {
     "keywords": ["gpu", "scheduler", "quota", "gang scheduling", "fair share"],
 }
 _WRITTEN = resources.files("weir.kubernetes.install.charts") / "chart_files"
-"""Templates that no object of an installation is made of."""
+"""Templates that aren't built from an object of an installation."""
 _KEEP = {"helm.sh/resource-policy": "keep"}
 
 _NAMESPACE, _SCHEDULER, _IMAGE = "value-namespace", "value-scheduler", "value/image"

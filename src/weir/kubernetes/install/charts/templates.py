@@ -102,7 +102,7 @@ class _Writer:
             yield f"{head} {self._scalar(value)}"
 
     def _list(self, values: list[Any]) -> str:
-        """Return the expression of a sorted list with markers; empty if it has none."""
+        """Return the expression of a sorted list with markers; empty for an empty list."""
         lists = self._markers.lists
         marked = dict.fromkeys(lists[value] for value in values if value in lists)
         if not marked:

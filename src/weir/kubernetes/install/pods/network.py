@@ -51,7 +51,7 @@ def destination(text: str) -> str:
     """Return a destination of traffic: a source and a port, such as monitoring:9090.
 
     Raises:
-        ValueError: the text is none.
+        ValueError: the text is no destination.
     """
     where, _, port = text.rpartition(":")
     if port.isascii() and port.isdigit() and 0 < int(port) <= PORT_MAX and len(port) <= len(str(PORT_MAX)):
@@ -66,7 +66,7 @@ def destination(text: str) -> str:
 
 
 def calls_policy(pods: Mapping[str, str], destinations: Sequence[str]) -> dict[str, Any]:
-    """Return the spec of a policy that lets pods call these destinations, and ask for their addresses.
+    """Return the spec of a policy that lets pods call these destinations, and name servers.
 
     Policies add up, so this one leaves all others as they are.
     """

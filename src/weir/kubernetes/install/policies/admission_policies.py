@@ -275,7 +275,7 @@ def _events(account: str) -> Policy:
 
 
 def _unmanaged(scheduler: str, managed: ManagedNamespaces) -> Iterator[Policy]:
-    """Refuse pods and Jobs for Weir, and its own kinds, in namespaces in which it has no right to act."""
+    """Return the policy that refuses pods, Jobs and objects for Weir in namespaces that it doesn't manage."""
     if managed.are_all:
         return
     named = " || ".join(

@@ -49,7 +49,7 @@ _LOG = get_logger(__name__)
 PEOPLE_EVERY_S = 0.5
 QUEUES_EVERY_S = 3.0
 QUEUES_AT_LEAST_EVERY_S = 30.0
-"""Even where nothing changes that the engine knows, such as workloads that are refused."""
+"""Interval of queue statuses without a change in the engine, such as for refused workloads."""
 
 
 class ClusterControlHooks:

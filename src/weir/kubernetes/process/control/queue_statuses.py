@@ -72,7 +72,7 @@ def _words(amounts: Mapping[str, float]) -> dict[str, str]:
 
 
 def _cleared(status: Words, before: Words) -> Words:
-    """Return a merge patch that removes the amounts that are gone."""
+    """Return a merge patch that removes the amounts of resources that no longer have any."""
     patch: Words = {}
     for key, value in status.items():
         last = before.get(key)

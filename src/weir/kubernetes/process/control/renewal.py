@@ -2,7 +2,7 @@
 
 Nodes, pod selectors and requests are rows and numbers that are only ever added, so that what was worked out
 about them holds. A cluster that replaces its nodes, or gives each Job a selector of its own, adds thousands a
-day. A control that begins with the whole picture has only those that are in use.
+day. A control that begins with the whole state has only those that are in use.
 """
 
 from weir.state.cluster import Cluster

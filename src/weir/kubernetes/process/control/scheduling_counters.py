@@ -16,7 +16,7 @@ from weir.state.jobs import Job
 from weir.state.shapes import GPU_ROW
 
 PROJECTS_MAX = 1_000
-"""Projects with series of their own."""
+"""Limit of projects with time series of their own."""
 REST = "_other"
 """The label of all further projects; no project can be called so."""
 CYCLE_BOUNDS_S = (*DECISION_BOUNDS_S, 2.5, 5.0, 10.0)
@@ -43,7 +43,7 @@ class SchedulingCounters:
         self._connected_s = 0.0
 
     def connected(self, now_s: float) -> None:
-        """Note that control begins: its first facts happened before."""
+        """Record that control connects: its first facts happened earlier and aren't counted."""
         self.connects += 1
         self._connected_s = now_s
         self._started.clear()

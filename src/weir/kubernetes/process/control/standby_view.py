@@ -107,7 +107,7 @@ class StandbyHooks:
         return self._control
 
     def before_step(self, now_s: float) -> None:
-        """Take over a changed policy; begin again where most of the state is out of use."""
+        """Apply a changed policy; begin again if most rows of the state are unused."""
         control = self._control
         if control is None:
             return

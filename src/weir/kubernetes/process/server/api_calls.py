@@ -23,7 +23,7 @@ class ApiCalls:
         """Durations of answered calls by verb; a watch has none."""
 
     def add(self, method: str, path: str, status: int, took_s: float) -> None:
-        """Count a call. `method` WATCH is a GET that goes on; `status` 0: there was no answer."""
+        """Count a call. `method` WATCH is a GET that stays open; `status` 0: no answer."""
         resource, is_collection = resource_of(path)
         verb = _VERBS.get(method) or ("list" if is_collection and method == "GET" else method.lower())
         self.counts[verb, resource, str(status) if status else NO_ANSWER] += 1

@@ -72,7 +72,7 @@ class ClusterMetrics(Collector):
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """Yield everything as it is now."""
+        """Yield the present values of all metrics."""
         instance = self._instance
         info = GaugeMetricFamily("weir_build_info", "Version of Weir.", labels=["version", "engine"])
         info.add_metric([__version__, engine_kind()], 1.0)

@@ -1,4 +1,4 @@
-"""The paths of the nodes' agents: they report the use of their GPUs, and ask for the shares to limit."""
+"""Routes for the nodes' agents: they report the use of their GPUs, and read the shares to limit."""
 
 import asyncio
 from collections.abc import Callable

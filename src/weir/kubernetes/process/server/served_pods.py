@@ -7,7 +7,7 @@ from weir.kubernetes.usage.node_shares import NodeShares, PodShare
 
 
 def reporting_pod(backend: KubernetesBackend, namespace: str, name: str) -> ReportSource | None:
-    """Return a pod of a workload that has a node; None if Weir doesn't schedule it, or it is over."""
+    """Return a workload's pod with a node; None if Weir doesn't schedule the pod, or it has ended."""
 
     def look(state: ClusterState) -> ReportSource | None:
         tracked = state.pods.by_key.get(f"{namespace}/{name}")

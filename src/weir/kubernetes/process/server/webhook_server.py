@@ -105,7 +105,7 @@ class WebhookServer:
         self.classes = ClassResources(self.devices)
 
     async def run(self) -> None:
-        """Answer until it is cancelled."""
+        """Answer requests until cancelled."""
         opening, tls = self.opening, tls_context(self.opening.client_authorities)
         certificate_rotation = CertificateRotation(
             self.api,

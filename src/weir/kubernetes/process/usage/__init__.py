@@ -1,1 +1,1 @@
-"""Use of GPUs and of their memory, handed to control and to people, and the headroom learned from it."""
+"""Use of GPUs and their memory for control and for people, and the headroom learned from it."""

@@ -44,7 +44,7 @@ class ClusterHeadroom:
         self.learned: LearnedHeadroom | None = None
 
     def seen(self, starts: Sequence[SessionStart], known_since_s: float) -> None:
-        """Learn from the sessions of the past weeks. The headroom stays as it was if that fails."""
+        """Learn from the sessions of past weeks; if that fails, the headroom stays the same."""
         try:
             self._learn(starts, known_since_s)
         except Exception as error:  # noqa: BLE001 - the history is stored all the same

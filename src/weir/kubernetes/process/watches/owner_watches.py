@@ -60,7 +60,7 @@ class OwnerWatch:
             self._looked_for.clear()
 
     async def _may_be_served(self) -> bool:
-        """Return True if objects of the kind may be there, in a version that isn't read."""
+        """Return True if objects of the kind may exist in a version that isn't read."""
         group, resource = group_of(self._watched.api_versions[0]), self._watched.resource
         try:
             for api_version in await offered(self._api, group):
@@ -71,7 +71,7 @@ class OwnerWatch:
         return False
 
     async def known(self) -> None:
-        """Wait until the objects of the kind are known, or there are none in any version."""
+        """Wait until the objects of the kind are known, or certainly none exist in any version."""
         for version in self._versions:
             await version.synced.wait()
             if not version.absent:
@@ -91,7 +91,7 @@ class OwnerWatch:
 
     @property
     def is_gone(self) -> bool:
-        """Return True if there is certainly no object of the kind."""
+        """Return True if certainly no object of the kind exists."""
         return self._read.absent and self._is_gone
 
 
@@ -127,7 +127,7 @@ class OwnerWatches:
         return {key: why for key, watch in self._of.items() if (why := watch.unreadable())}
 
     def absent(self) -> frozenset[tuple[str, str]]:
-        """Return the groups and kinds of which there is certainly no object."""
+        """Return the groups and kinds of which certainly no object exists."""
         return frozenset(key for key, watch in self._of.items() if watch.is_gone)
 
     def _taker(self, kind: str) -> Callable[[str], Deliver]:
@@ -141,7 +141,7 @@ class OwnerWatches:
         return of_version
 
     def _narrowed(self, api_version: str, kind: str, change: Change[OwnerObject]) -> Change[Any]:
-        """Return a change with the fields of its object that the table reads."""
+        """Return a change whose object has only the fields that the table reads."""
         if not isinstance(change, ObjectSet):
             return change
         owner = change.object

@@ -1,4 +1,4 @@
-"""Rights of people beyond the path of their request: the API server decides, for some seconds at a time."""
+"""Rights of people beyond the path of their request: the API server decides, cached for some seconds."""
 
 import asyncio
 import time

@@ -26,7 +26,7 @@ from weir.kubernetes.api.paths import path_of
 
 CONFIG_NAMESPACE, CONFIG_NAME = "kube-system", "extension-apiserver-authentication"
 EVERY_S, AGAIN_S = 60.0, 5.0
-"""Interval between two looks at the ConfigMap, and after a failed one."""
+"""Interval between two reads of the ConfigMap, and after a failed one."""
 GROUPS_MAX = 1_000
 CERTIFICATES_MAX = 64
 """Authorities of the ConfigMap; and certificates of callers whose check is remembered."""
@@ -126,7 +126,7 @@ class FrontProxy:
         self._trouble = ""
 
     async def run(self) -> None:
-        """Follow the ConfigMap until it is cancelled."""
+        """Follow the ConfigMap until cancelled."""
         while True:
             after_s = await self.round()
             await asyncio.sleep(after_s)

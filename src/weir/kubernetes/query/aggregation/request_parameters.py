@@ -25,7 +25,7 @@ def refuse_unknown(params: Iterable[str], known_names: Sequence[str]) -> None:
     """Refuse unknown parameters: a misspelled filter must not choose everything.
 
     Raises:
-        QueryRefused: there is one.
+        QueryRefused: a parameter is unknown.
     """
     for name in params:
         if name not in known_names and name not in _OF_ALL_LISTS:
@@ -66,7 +66,7 @@ def number(params: Mapping[str, str], name: str, default: float) -> float:
     """Return a parameter that is a number.
 
     Raises:
-        QueryRefused: it is something else.
+        QueryRefused: the parameter isn't a number.
     """
     text = params.get(name, "")
     try:

@@ -10,7 +10,7 @@ from weir.kubernetes.crd.objects import OwnerFields
 from weir.kubernetes.translate.owner_commands import kubectl
 
 _FIXED_TEMPLATES = ("Job", "Pod")
-"""Kinds whose pods can't be changed once they are made."""
+"""Kinds whose pod templates can't be changed after their creation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _how(
 
 
 def _quota_patch(quotas: Mapping[object, object], limits: Mapping[object, object]) -> str:
-    """Return the kubectl command that sets the GPU quota of a project, and its limit if it is given."""
+    """Return the kubectl command that sets the GPU quota of a project, and its limit if one is given."""
     ((project, gpus),) = quotas.items()
     spec = {"quota": {"gpu": gpus}, **({"limit": {"gpu": limits[project]}} if project in limits else {})}
     words = ["kubectl", "patch", "projects.weir.dev", str(project), "--type", "merge"]

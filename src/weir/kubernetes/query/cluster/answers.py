@@ -261,7 +261,7 @@ class SchedulerAnswers:
         ]
 
     def _is_scheduled(self, workload: WorkloadIndexEntry) -> bool:
-        """Return True if the engine knows a workload: it isn't refused, and its owner is read."""
+        """Return True if the engine knows a workload: it isn't refused, and its owner was read."""
 
         def reported(state: ClusterState) -> bool:
             gang = state.registry.named.get(workload.key)

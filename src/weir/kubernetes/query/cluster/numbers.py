@@ -109,5 +109,5 @@ def pool_status(
 
 
 def holds_capacity(job: Job) -> bool:
-    """Return True if pods of a workload run, or stop and hold their devices until they are gone."""
+    """Return True if a workload has pods that run, or that terminate and still hold their devices."""
     return bool(job.running_pods()) or job.stopping > 0

@@ -75,7 +75,7 @@ def cluster_summary(
     reasons: Mapping[str, Explanation],
     overcommitted: Sequence[OvercommittedNode] = (),
 ) -> ClusterSummary:
-    """Return the amounts as they are now."""
+    """Return the present amounts of the cluster."""
     rows = queue_rows(cluster, policy, now_s, view.running, runnable.pending, runnable.excess)
     ledger = cluster.ledger
     unschedulable = dict.fromkeys(rows, 0)

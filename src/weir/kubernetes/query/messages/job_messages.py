@@ -44,7 +44,7 @@ class BusyMessage(Struct, rename="camel", forbid_unknown_fields=True):
 
 
 class PodMessage(Struct, rename="camel", forbid_unknown_fields=True):
-    """The newest messages of a pod, of each kind at most one. Ages, because pods have clocks of their own."""
+    """The newest message of each kind of a pod. Times are ages, because pods have clocks of their own."""
 
     checkpointed: CheckpointMessage | None = None
     report: ReportMessage | None = None
@@ -58,7 +58,7 @@ def parse_message(body: bytes) -> PodMessage:
     """Return the message in the body of a request.
 
     Raises:
-        QueryRefused: it is too large, or has another form.
+        QueryRefused: the body is too large, or has another form.
     """
     if len(body) > BYTES_MAX:
         raise QueryRefused(413, f"The message is too large: send at most {BYTES_MAX} bytes.")

@@ -59,7 +59,7 @@ class PendingReport:
     recent: dict[str, MetricSeries] = field(default_factory=dict)
 
     def is_urgent(self, now_s: float) -> bool:
-        """Return True if decisions depend on it, or if it is late."""
+        """Return True if decisions depend on the report, or if it is late."""
         decides = self.checkpointed_s is not None or self.busy_until_s is not None
         return decides or now_s >= self.since_s + LATE_S
 
@@ -125,7 +125,7 @@ class ReportWriter:
         self._curves += len(report.recent)
 
     async def run(self) -> None:
-        """Write until it is cancelled."""
+        """Write reports until cancelled."""
         while True:
             await self._woken.wait()
             self._woken.clear()

@@ -22,7 +22,7 @@ UNDER_WAY_MAX, OF_NAMESPACE_MAX = 32, 16
 Jobs of one tenant can't keep people or other tenants from sending requests.
 """
 RATE = TokenRate(16.0, 1.0)
-"""Messages of a pod. A pod may have a process for each of its GPUs."""
+"""Rate of messages of a pod, which may have a process for each of its GPUs."""
 PODS_MAX = 20_000
 """Pods whose rate is remembered."""
 _ACCEPTED = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":200}'

@@ -14,7 +14,7 @@ UNKNOWN = "-"
 
 
 def gpus_by_node(workload_object: WorkloadObject, gpus: float) -> tuple[tuple[str, float], ...]:
-    """Return these GPUs of a workload by node, by the places of its pods; nothing if none is recorded."""
+    """Return these GPUs of a workload by node, from the places of its pods; empty if none is recorded."""
     weights: defaultdict[str, float] = defaultdict(float)
     for allocation in workload_object.status.allocations:
         weights[allocation.node] += len(allocation.devices) * (allocation.share or WHOLE_MILLI)

@@ -29,7 +29,8 @@ from weir.kubernetes.query.workloads.index import WorkloadIndexEntry
 from weir.kubernetes.usage.cluster_use import MeasuredUse
 
 BYTES_MAX = 128 << 20
-"""Memory of all curves; beyond, the workload that reported longest ago loses the older half of its points."""
+"""Limit of the memory of all curves; beyond it, the longest silent workload loses the older half of its
+points."""
 MEASURED_BYTES_MAX = 64 << 20
 """The same, of the curves of measured use: 3 of each of 3,300 workloads at full length."""
 SERIES_BYTES = 400
@@ -39,7 +40,7 @@ SKEW_S_MAX = 300.0
 STORED_EVERY_S = 60.0
 """Least time between two writes of the curves of a workload into the database."""
 POINTS_EACH_MINUTE = 1000
-"""Points of a workload that are written each STORED_EVERY_S. With more, it is written less often."""
+"""Limit of a workload's points in a write each STORED_EVERY_S; with more, it is written less often."""
 ALONE = "Without a database, Weir keeps those of the last 6 hours, and since it was started."
 MEASURED_ALONE = "Weir keeps that of the last 6 hours, and since it was started."
 Series = Mapping[str, Sequence[Point]]
@@ -183,7 +184,7 @@ class RecentSeries:
         self._workloads.move_to_end(number)
 
     def _bound(self, now_s: float) -> None:
-        """Forget workloads that reported too long ago, and the oldest points if there are too many."""
+        """Forget workloads without a recent report, and the oldest points beyond the limit."""
         while self._workloads:
             number, first = next(iter(self._workloads.items()))
             is_old = first.last_s < now_s - KEPT_S

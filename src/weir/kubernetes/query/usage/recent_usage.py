@@ -21,7 +21,7 @@ from weir.kubernetes.usage.cluster_use import ClusterUse
 KEPT_S = 6 * 3600.0
 WORKLOADS_MAX = 50_000
 COPIED_AT_ONCE = 500
-"""Workloads whose past is copied before the event loop goes on."""
+"""Number of workloads whose past is copied before the event loop continues."""
 SPANS_MAX = 64
 """Spans of a workload; earlier ones are merged."""
 _WAITS, _HOLDS = frozenset(("pending",)), frozenset(("starting", "running", "stopping"))
@@ -43,7 +43,7 @@ class RecentUsage:
         return len(self._past)
 
     def changed(self, key: str, workload: WorkloadIndexEntry | None, now_s: float) -> None:
-        """Take note of a workload as it is now; None: its object is gone."""
+        """Process the present state of a workload; None: its object was deleted."""
         identity = self._identities.get(key)
         if identity is not None and (workload is None or workload.identity != identity):
             del self._identities[key]

@@ -34,7 +34,7 @@ RECENT_KEYS: frozenset[ClusterBy] = frozenset(("node",))
 
 @dataclass(frozen=True, slots=True)
 class ReportRequest:
-    """A report: a period, the kind of its rows, and the choice of its workloads.
+    """A report: a period, the kind of its rows, and its workloads, by default all.
 
     No namespace and no projects choose all.
     """

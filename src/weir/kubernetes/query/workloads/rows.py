@@ -38,7 +38,7 @@ UNWATCHED = (
 )
 _INNER_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _EVENT_BITS = 11
-"""Bits of an event's number that tell events of one millisecond apart."""
+"""Bits of an event's number that distinguish events of one millisecond."""
 
 
 class RegardingView(ApiStruct):
@@ -170,7 +170,7 @@ def pod_row(workload: str, tracked: TrackedPod) -> PodRow:
 
 
 def activity_row(reading: ActivityReading, since_s: float, workload_object: WorkloadObject) -> ActivityRow:
-    """Return the activity of a workload, since when it is in this state, and its place on the idle ladder."""
+    """Return the activity of a workload, since when it is in this state, and its last idle step."""
     life = workload_object.status.life
     idle = IdleStatus() if life is None or life.idle is None else life.idle
     return ActivityRow(

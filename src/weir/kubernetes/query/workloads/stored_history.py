@@ -1,4 +1,4 @@
-"""Workloads of which a database alone tells, where an installation has one."""
+"""Workloads that exist only in the history's database, if an installation has one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ RECENT_ALONE = (
 
 @dataclass(frozen=True, slots=True)
 class StoredRow:
-    """A workload whose object is gone: its row, the metadata of its object, and the fields of its details."""
+    """A workload whose object was deleted: its row, the metadata of its object, and its details."""
 
     row: WorkloadRow
     metadata: Mapping[str, Any]
