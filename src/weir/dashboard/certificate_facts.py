@@ -30,7 +30,7 @@ class CertificateFacts:
 
 
 def facts_of(server: ssl.SSLContext, certificate: Path) -> CertificateFacts:
-    """Return the facts of the certificate of a context, which is in a PEM file.
+    """Return the facts of the certificate that a TLS context serves, from its PEM file.
 
     Raises:
         OSError: the file can't be read, or isn't what the context serves; ssl.SSLError is one.

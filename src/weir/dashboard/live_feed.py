@@ -51,7 +51,7 @@ class LiveReader(Generic[PersonT]):
         self.behind = False
 
     async def next(self) -> bytes:
-        """Return the frames to send next, or a heartbeat; empty if it is behind."""
+        """Return the frames to send next, or a heartbeat; empty if the reader is too slow."""
         if not self.frames:
             self.wake.clear()
             try:
@@ -81,7 +81,7 @@ class LiveFeed(Generic[PersonT]):
         return reader
 
     def begin(self, table: LiveTable, status: bytes = b"") -> None:
-        """Replace the table: all readers get the whole of it."""
+        """Replace the table; all readers get the whole new one."""
         table.take_changes()
         self.table, self._status, self._whole = table, status, None
         self._version += 1

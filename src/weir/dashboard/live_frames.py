@@ -23,7 +23,7 @@ COLUMNS = (
 """
 ROW_BYTES_MAX = 300
 _SENTENCE_MIN = 20
-"""Least width of a sentence; else it is cut to the rest of the row."""
+"""Least width of a sentence; a narrower one is cut to the rest of the row."""
 
 
 def workload_columns(row: WorkloadRow) -> bytes:

@@ -55,7 +55,7 @@ class WebhookTarget:
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
     def url_at(self, address: Address) -> str:
-        """Return the URL with an address in place of the name."""
+        """Return the URL with an address instead of the name."""
         host = f"[{address}]" if address.version == 6 else str(address)
         return f"{self.scheme}://{host}:{self.port}{self.path}"
 
@@ -64,7 +64,7 @@ def checked_target(url: str, allowed: Sequence[str]) -> WebhookTarget:
     """Return the target of a URL that the administrator allows.
 
     Raises:
-        TargetRefused: it isn't allowed, or no URL.
+        TargetRefused: the text is no URL, or the URL isn't allowed.
     """
     if len(url) > URL_LENGTH_MAX:
         raise TargetRefused(f"the address is longer than {URL_LENGTH_MAX} characters")
@@ -111,7 +111,7 @@ def _matches(entry: str, scheme: str, host: str, port: int) -> bool:
 
 
 def refusal_of(address: Address, *, is_named: bool) -> str | None:
-    """Return why an address isn't connected to; None if it is. `is_named`: the administrator named it."""
+    """Return why no connection is made to an address; None if it is allowed."""
     inner = _inner(address)
     if inner in METADATA:
         return "it is the address of a cloud's metadata service"

@@ -9,7 +9,7 @@ from weir.control.journal import TrialPlan, WorkloadRecord
 from weir.model.array_indices import ArrayIndices
 
 CORRECTED_S = 3600.0
-"""A clock that is set back by less than this ends no token that was just made."""
+"""Largest step back of a clock that invalidates no token made just before."""
 Item = TypeVar("Item")
 TokenRole = Literal["admin", "lead", "member", "viewer"]
 ScopeRole = Literal["lead", "member", "viewer"]
@@ -70,7 +70,7 @@ class RecordPage(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class HistoryEvent:
-    """Something in the history. `id` is 0 until it is recorded; later events have higher ones."""
+    """An event of the history. `id` is 0 until it is stored; later events have higher ids."""
 
     at_s: float
     kind: str

@@ -1,4 +1,4 @@
-"""The store as everyone else sees it: its tables, and the changes that concern several of them."""
+"""The store for the other packages: its tables, and the changes that concern several tables."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -89,7 +89,7 @@ class Store:
 
     @property
     def lost(self) -> str | None:
-        """Return why the lock of the pool may be another server's; None if it is ours."""
+        """Return why another server may hold the lock of the pool; None if this one does."""
         return self._database.lost
 
     @property

@@ -34,7 +34,7 @@ class BestResult(NamedTuple):
 
 @dataclass(slots=True)
 class _Rung:
-    """Scores of the trials that have reached a rung, best first, and those of them that wait there."""
+    """Scores of the trials that have reached a rung, best first, and the trials that wait at it."""
 
     scores: list[Score] = field(default_factory=list)
     waiting: list[Score] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Halving:
         self._score: dict[int, list[Score]] = {}  # score of each trial by rung
 
     def record(self, trial: int, rung: int, value: float) -> bool:
-        """Add a result; return False for one that is known. A trial passes each rung in turn."""
+        """Add a result; return False for a known one. A trial passes each rung in turn."""
         passed = self._score.setdefault(trial, [])
         if rung < len(passed):
             return False
@@ -68,7 +68,7 @@ class Halving:
         return True
 
     def leave(self, trial: int) -> None:
-        """Take a trial off its rung: it was promoted, or it is over. Its results stay."""
+        """Remove a trial from its rung: it was promoted, or it is over. Its results stay."""
         passed = self._score.get(trial)
         if not passed:
             return

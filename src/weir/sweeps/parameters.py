@@ -98,7 +98,7 @@ class SweepParameter:
         return None
 
     def size(self) -> int | None:
-        """Return the number of its values without making them; None if it has infinitely many."""
+        """Return the number of its values; None if it has infinitely many."""
         if self.scale is Scale.CHOICE:
             return len(self.choices)
         if self.step is not None:
@@ -124,7 +124,7 @@ def parse_parameter(name: str, text: str) -> SweepParameter:
     """Return the parameter that a text describes.
 
     Raises:
-        ValueError: it describes none; with what to write instead.
+        ValueError: the text describes no parameter; the message has the correct form.
     """
     if _NAME.fullmatch(name) is None:
         raise ValueError(f"{name!r} is no name: write letters, digits, _, - and ., no digit first")

@@ -26,7 +26,7 @@ class PastTrial:
 
 @dataclass(frozen=True, slots=True)
 class Suggested:
-    """Parameters of a new trial, and the state that its sampler needs of them later."""
+    """Parameters of a new trial, and the state that their sampler needs later."""
 
     params: Values
     state: Mapping[str, object] = field(default_factory=dict)

@@ -17,7 +17,7 @@ def message_of(reached: Sequence[Reached]) -> str:
 
 
 def results_in(message: str) -> list[Reached]:
-    """Return the results of a text; none if it is any other text."""
+    """Return the results in a text; none if the text has another form."""
     try:
         pairs = json.loads(message)[MESSAGE_KEY]
         return [(_step(step), _value(value)) for step, value in pairs[:ENTRIES_MAX]]

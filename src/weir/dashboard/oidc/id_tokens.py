@@ -46,7 +46,7 @@ def key_of(token: str) -> str | None:
     """Return the key id in the head of a token, which isn't verified yet; None if the head names none.
 
     Raises:
-        TokenInvalid: it is too long, is no token, or is signed in a way that isn't accepted.
+        TokenInvalid: the text is too long or no token, or its kind of signature isn't accepted.
     """
     if len(token) > TOKEN_LENGTH_MAX or not token.isascii():
         raise TokenInvalid("it is too long, or not plain text")

@@ -277,7 +277,7 @@ def described(document: Mapping[str, Any], issuer: str) -> ProviderDescription:
     """Return the endpoints of a discovery document.
 
     Raises:
-        ProviderUnavailable: it is of another issuer, or lacks an endpoint.
+        ProviderUnavailable: the document has another issuer, or lacks an endpoint.
     """
     if document.get("issuer") != issuer:
         raise ProviderUnavailable(

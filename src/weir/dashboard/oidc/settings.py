@@ -95,7 +95,7 @@ def checked_public_url(url: str) -> str:
 
 
 def read_secret(path: Path, *, is_mounted: bool = False) -> str:
-    """Return the secret in a private file. `is_mounted`: it is mounted into a container.
+    """Return the secret in a private file; with `is_mounted`, in a file mounted into a container.
 
     Raises:
         ValueError: the file can't be used.

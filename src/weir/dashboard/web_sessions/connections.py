@@ -85,7 +85,7 @@ def target_of(request: h11.Request) -> SplitResult:
     """Return the parts of a request's target.
 
     Raises:
-        h11.RemoteProtocolError: it is no address.
+        h11.RemoteProtocolError: the target is no address.
     """
     try:
         return urlsplit(request.target.decode("latin-1"))

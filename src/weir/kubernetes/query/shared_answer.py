@@ -38,6 +38,6 @@ class SharedAnswer(Generic[T]):
 
 
 def _heed(task: "asyncio.Task[T]") -> None:
-    """Look at the error of an answer that nothing waits for any more."""
+    """Read the error of an answer for which no request waits, so that asyncio doesn't log it."""
     if not task.cancelled():
         task.exception()

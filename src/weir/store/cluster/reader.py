@@ -63,7 +63,7 @@ class ClusterHistoryReader:
     def workloads(
         self, wanted: ClusterWorkloadFilter, start: int, limit: int
     ) -> tuple[int, list[StoredHistoryEntry]]:
-        """Return the number of wanted workloads, and some of them from `start` on, newest first."""
+        """Return the number of matching workloads, and a page of them from `start` on, newest first."""
         joined = workloads.join(cluster_workloads, _stated.uid == _workloads.uid)
         counted = joined if wanted.named else workloads
 
@@ -87,7 +87,7 @@ class ClusterHistoryReader:
         return result
 
     def workload(self, namespace: str, name: str, since_s: float = 0.0) -> StoredHistoryEntry | None:
-        """Return the newest workload of a name, or whose owner has it, that was submitted since a time.
+        """Return the newest workload with a name or an owner's name that was submitted since a time.
 
         The answer is None if there is none.
         """

@@ -1,4 +1,4 @@
-"""Workloads, events and filters of a cluster's history, as its writer and reader pass them."""
+"""Workloads, events and filters of a cluster's history, as passed between its writer and its readers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

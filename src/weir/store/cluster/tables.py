@@ -44,7 +44,7 @@ cluster_events = Table(
     Column("numbers", Text, nullable=False),  # JSON
 )
 EVENT_COLUMNS = ("id", "at_s", "kind", "workload", "project", "pod", "sentence")
-"""Columns that are fields of an event's row, as they are."""
+"""Columns with the unchanged fields of an event's row."""
 Index("cluster_events_at", cluster_events.c.at_s, cluster_events.c.id)
 Index("cluster_events_namespace", cluster_events.c.namespace, cluster_events.c.at_s)
 Index("cluster_events_workload", cluster_events.c.workload, cluster_events.c.at_s)

@@ -66,7 +66,7 @@ class ClusterHistory:
 
     @property
     def trouble(self) -> str | None:
-        """Return why nothing is stored now; None if it is stored, as far as is known."""
+        """Return why writes fail now; None if they succeed, as far as is known."""
         return self._database.trouble
 
     def close(self) -> None:

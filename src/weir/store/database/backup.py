@@ -122,7 +122,7 @@ def inspect(file: Path) -> BackupContents:
     """Check a backup completely, and return its contents.
 
     Raises:
-        StoreFailed: it isn't one, it is damaged, or it is of a version that this one can't use.
+        StoreFailed: the file is no backup, is damaged, or has a version that this one can't use.
     """
     with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True)) as connection:
         try:
@@ -223,7 +223,7 @@ def _go_on(file: Path, opened: int, highest: int) -> None:
 
 
 def _put_aside(target: Path) -> Path | None:
-    """Keep the database that is replaced, with all its files, beside those of earlier restores.
+    """Keep the replaced database with all its files, beside those of earlier restores.
 
     The answer is None if there was none.
     """

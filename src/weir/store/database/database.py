@@ -96,7 +96,7 @@ class ReadableDatabase:
         return self.read(lambda connection: connection.execute(query).all())
 
     def row(self, query: Select[Any]) -> Any:
-        """Return the only row of a query; None if it has none."""
+        """Return the only row of a query; None without one."""
         return self.read(lambda connection: connection.execute(query).one_or_none())
 
     def values(self, query: Select[Any]) -> list[Any]:
@@ -104,7 +104,7 @@ class ReadableDatabase:
         return self.read(lambda connection: list(connection.execute(query).scalars()))
 
     def value(self, query: Select[Any]) -> Any:
-        """Return the first column of the first row of a query; None if it has none."""
+        """Return the first column of the first row of a query; None without a row."""
         return self.read(lambda connection: connection.execute(query).scalar())
 
 
@@ -165,7 +165,7 @@ class Database(ReadableDatabase):
 
     @property
     def opened(self) -> PoolIdentity:
-        """Identity of the pool, as it was opened."""
+        """Identity of the pool at the opening of the database."""
         assert self._opened is not None
         return self._opened
 
@@ -191,7 +191,7 @@ class Database(ReadableDatabase):
 
     @property
     def trouble(self) -> str | None:
-        """Return why nothing is written down now; None if it is stored, as far as is known."""
+        """Return why writes fail now; None if they succeed, as far as is known."""
         if not self._thread.is_alive():
             return "The thread that writes the database has ended."
         failure = self.failure
@@ -321,7 +321,7 @@ class Database(ReadableDatabase):
 
 
 def own(home: Path | None, address: URL) -> list[IO[bytes]]:
-    """Make sure that this process is the only one with this home, and with this database, open.
+    """Make sure that only this process has this home and this database open.
 
     Record locks, not `flock`: processes that are forked don't inherit them.
 

@@ -23,7 +23,7 @@ NUMBERED = ("pods", "checkpoints")
 """Directories of the home in which each workload's is named by its number."""
 _BYTES_MAX = 1 << 16
 _DIGITS_MAX = 15
-"""Longer numbers were given by no database: numbers that begin above them would soon end."""
+"""Limit of digits of a number: no database gives longer ones, and numbers above them would soon run out."""
 _WAY_OUT = (
     "bring the right one back with `weir restore FILE`, or begin a new pool over both with "
     "`weir up --begin-again`"
@@ -184,7 +184,7 @@ def open_cluster(connection: Connection, uid: str) -> PoolIdentity:
     """Check that a database is the history of this cluster, or is new, and count this opening.
 
     Raises:
-        StoreFailed: it is of a machine's pool, or of another cluster.
+        StoreFailed: the database belongs to a machine's pool, or to another cluster.
     """
     mark = cluster_id(uid)
     with connection.begin():
@@ -198,10 +198,10 @@ def open_cluster(connection: Connection, uid: str) -> PoolIdentity:
 
 
 def check_cluster(mark: PoolIdentity | None, uid: str) -> None:
-    """Refuse a database with another identity than that of the history of a cluster.
+    """Check that a database has this identity of a cluster's history.
 
     Raises:
-        StoreFailed: it has another.
+        StoreFailed: the database has another identity.
     """
     if mark is None or mark.id == cluster_id(uid):
         return
@@ -213,7 +213,7 @@ def check_cluster(mark: PoolIdentity | None, uid: str) -> None:
 def _write(
     connection: Connection, mark: PoolIdentity, before: PoolIdentity | None, *, has_leftovers: bool
 ) -> bool:
-    """Put the identity into the database; return True if there may be leftovers."""
+    """Store the identity in the database; return True if it may have leftovers."""
     if before is not None and before.id == mark.id:
         connection.execute(update(pool).values(opened=mark.opened))
         return bool(connection.execute(select(pool.c.has_leftovers)).scalar())

@@ -1,4 +1,4 @@
-"""Events: everything that happened, in the order in which it was written down."""
+"""Events: everything that happened, in the order in which it was stored."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
@@ -95,7 +95,7 @@ class EventHistory(WriteListener):
             wait((self._recording,), AWAITED_S_MAX)
 
     def listen(self, hear: Hear) -> Callable[[], None]:
-        """Call this with new events as soon as they are stored, in the order of their numbers, ends too.
+        """Call a function with new events, ends included, as soon as they are stored, in order.
 
         `hear` is called on the writer's thread and must be quick; the answer stops it.
         """

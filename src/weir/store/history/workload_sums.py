@@ -87,7 +87,7 @@ Additions = defaultdict[SumKey, WorkloadSum]
 
 
 def number_of(numbers: Mapping[str, Any], name: str) -> float:
-    """Return a number of an event; zero if it has none."""
+    """Return a number of an event; zero if it has no such number."""
     value = numbers.get(name)
     return float(value) if isinstance(value, int | float) else 0.0
 

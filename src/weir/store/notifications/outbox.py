@@ -39,7 +39,7 @@ PENDING: DeliveryState = "pending"
 
 
 class NotificationOutbox(WriteListener):
-    """The outbox of a database. `on_queued` hears of rules with new notifications, on the writer's thread."""
+    """The outbox of a database. `on_queued` gets the rules with new notifications, on the writer's thread."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -80,7 +80,7 @@ class NotificationOutbox(WriteListener):
     # Calls of the sender
 
     def rule(self, id_: int) -> NotificationRule | None:
-        """Return a rule; None if it is gone."""
+        """Return a rule; None if it was deleted."""
         return self.rules.index.rules.get(id_)
 
     def waiting(self) -> Sequence[int]:

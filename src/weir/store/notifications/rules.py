@@ -113,7 +113,7 @@ class RuleIndex:
 
 
 class RuleTable:
-    """The rules in a database, all of them in memory: each event is compared with them."""
+    """The rules in a database, all kept in memory, since each event is compared with them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -142,10 +142,10 @@ class RuleTable:
         return self.index.rules[id_]
 
     def remove(self, id_: int) -> None:
-        """Remove a rule with everything that it would still send.
+        """Remove a rule with its unsent messages.
 
         Raises:
-            NoSuchRule: it is gone.
+            NoSuchRule: the rule was deleted already.
         """
 
         def work(connection: Connection) -> RuleIndex:

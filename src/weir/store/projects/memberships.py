@@ -21,7 +21,7 @@ _ROLES = get_args(ScopeRole)
 
 
 class MembershipTable:
-    """Memberships in a database, all of them in memory: every request looks at them."""
+    """Memberships in a database, all kept in memory, since every request needs them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -31,8 +31,8 @@ class MembershipTable:
         """Create a membership, or change its role.
 
         Raises:
-            NoSuchQueue: the department or project is gone.
-            QueueUnsound: it has as many as one may have.
+            NoSuchQueue: the department or project no longer exists.
+            QueueUnsound: the department or project has the maximum of memberships.
         """
 
         def work(connection: Connection) -> tuple[MembershipRecord, ...]:
@@ -60,7 +60,7 @@ class MembershipTable:
         return is_deleted
 
     def read(self) -> None:
-        """Read all of them into memory."""
+        """Read all memberships into memory."""
         self.all = self._database.read(_read)
 
     def queue_deleted(self, name: str) -> None:

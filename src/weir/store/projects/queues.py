@@ -1,4 +1,4 @@
-"""The quota tree as it is written down."""
+"""The stored quota tree."""
 
 from collections.abc import Mapping, Sequence
 

@@ -44,7 +44,7 @@ class TemplateTable:
         return None if row is None else _record(row)
 
     def save_soon(self, record: TemplateRecord) -> "Future[None]":
-        """Store a template in place of that of the same name. Fails with NoSuchQueue."""
+        """Store a template; it replaces one of the same name. Fails with NoSuchQueue."""
         row = row_of(record)
 
         def work(connection: Connection) -> None:

@@ -29,7 +29,7 @@ _SET_USED = update(tokens).where(tokens.c.id == bindparam("of_id")).values(used_
 
 
 class TokenTable:
-    """Tokens in a database, all of them in memory: every request looks one up."""
+    """Tokens in a database, all kept in memory, since every request looks one up."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -100,7 +100,7 @@ class TokenTable:
         return self._by_hash.get(hashed)
 
     def used(self, id_: int, at_s: float) -> None:
-        """Note that a token is used; `write_uses` writes it, at most once a minute for each token.
+        """Record that a token is used; `write_uses` stores that, at most once a minute for each token.
 
         The time may be long before the last use: a clock that was ahead was set back.
         """

@@ -98,7 +98,7 @@ class UsageMeter(EventObserver):
                     node_usage.states[state] = node_usage.states.get(state, 0.0) + seen
 
     def device_used(self, node: str, device: int, fraction: float, memory: int, at_s: float) -> None:
-        """Note the fraction of a device used since the last call, and its memory in use."""
+        """Record the fraction of a device used since the last call, and its memory in use."""
         with self._lock:
             counter = self._device(node, device)
             if at_s > counter.seen_s:

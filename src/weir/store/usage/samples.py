@@ -99,7 +99,7 @@ class UsageTables:
         return gone + self._forget_events(now_s - keep.events_s)
 
     def _forget_sums(self, table: Table, span_s: int, before_s: float) -> int:
-        """Delete whole instants at a time, as the tables are indexed by them."""
+        """Delete sums, always all of one time, since the tables are indexed by time."""
         old = (table.c.span_s == span_s, table.c.at_s < before_s)
         gone = 0
         while True:
@@ -133,7 +133,7 @@ class UsageTables:
         return gone
 
     def _forget_events(self, before_s: float) -> int:
-        """Delete old events except the newest, from whose number the numbers go on."""
+        """Delete old events, except the newest, whose number the next one follows."""
         last = select(func.max(events.c.id)).scalar_subquery()
         old = (
             select(events.c.id)

@@ -69,7 +69,7 @@ class ArrayTable:
         return [_array_record(row) for row in self._database.rows(query)]
 
     def of(self, uid: int) -> ArrayRecord | None:
-        """Return the array with a number, over or not; None if there is none."""
+        """Return the array with a number, finished or not; None if there is none."""
         query = _OF_ARRAY.where(_columns.uid == uid)
         row = self._database.row(query)
         return None if row is None else _array_record(row)
@@ -126,7 +126,7 @@ class ArrayTable:
         return self._database.write(work).result()
 
     def requeue(self, uid: int, indices: Collection[int]) -> "Future[list[int]]":
-        """Queue the ended ones of these indices again; return them."""
+        """Queue those of these indices again that have ended; return them."""
 
         def work(connection: Connection) -> list[int]:
             row = connection.execute(

@@ -120,7 +120,7 @@ class StoreJournal:
         """Write effects and checkpoint times. Durable when it returns; idempotent.
 
         Raises:
-            StoreFailed: it can't be written; nothing of it is stored.
+            StoreFailed: the write failed; nothing is stored.
         """
         if effects or saved:
             self._database.write(lambda connection: self._write(connection, effects, saved)).result()

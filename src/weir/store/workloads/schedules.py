@@ -54,7 +54,7 @@ class ScheduleTable:
         return [_record(row) for row in self._database.rows(query)]
 
     def set_soon(self, record: ScheduleRecord) -> "Future[None]":
-        """Store a schedule in place of that of the same name."""
+        """Store a schedule; it replaces one of the same name."""
 
         def work(connection: Connection) -> None:
             connection.execute(delete(schedules).where(schedules.c.name == record.name))

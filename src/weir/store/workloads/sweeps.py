@@ -162,7 +162,7 @@ class SweepTable:
         return [record_of(RungResult, row) for row in self._database.rows(query)]
 
     def record(self, results: Sequence[RungResult], parked: Mapping[int, str]) -> "Future[None]":
-        """Write results down, and park trials: reasons of their suspension by the numbers of workloads.
+        """Store results, and park trials: reasons of their suspension by the numbers of workloads.
 
         A result that is known stays as it is, and a workload that a person suspended stays suspended by them.
         """

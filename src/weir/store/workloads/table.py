@@ -22,7 +22,7 @@ from weir.store.workloads.search import matching
 PAGE_MAX = 1000
 PENDING = "pending"
 FEW_MAX = 2000
-"""Number of workloads up to which a search finds them first, and reads them by their numbers then."""
+"""Number of found workloads up to which a search reads them by their numbers."""
 FORGOTTEN_TOGETHER = 500
 """Workloads whose details are removed in one transaction."""
 NO_COMMAND = "[]"
@@ -44,7 +44,7 @@ _SAME_NAMES = (
     *("uid", "name", "project", "user", "type", "priority", "preemptible", "devices", "pods"),
     *("submitted_s", "first_started_s", "started_s", "ended_s", "exit_code", "restarts", "sweep"),
 )
-"""Columns that are fields of a row of the API as they are."""
+"""Columns with the unchanged fields of a row of the API."""
 _LINE = select(
     *(_columns[name] for name in (*_SAME_NAMES, "state", "ran_s", "wall_s", "sentence", "held")),
     _columns.array_uid,
@@ -142,7 +142,7 @@ class WorkloadTable:
         return self._database.write(work)
 
     def newest(self, name: str) -> StoredWorkload | None:
-        """Return the newest workload of a name, over or not; None if there is none."""
+        """Return the newest workload of a name, finished or not; None without one."""
         return self._one(
             _columns.uid == select(func.max(_columns.uid)).where(_columns.name == name).scalar_subquery()
         )
@@ -294,10 +294,10 @@ def _filters(connection: Connection, wanted: WorkloadFilter) -> tuple[ColumnElem
 
 
 def _live_record(connection: Connection, name: str) -> WorkloadRecord:
-    """Return the record of a workload or an array that isn't over.
+    """Return the record of an unfinished workload or array.
 
     Raises:
-        NoSuchWorkload, WorkloadOver: there is none.
+        NoSuchWorkload, WorkloadOver: the workload doesn't exist, or has ended.
     """
     which = WORKLOAD_RECORDS.where(_columns.name == name, _columns.state.in_(NOT_OVER))
     row = connection.execute(which).one_or_none()

@@ -84,7 +84,7 @@ class QueryService:
             self.history.changed(key, workload, at_s)
 
     def measure(self, use: ClusterUse) -> None:
-        """Take measured use into the curves of workloads, from any thread."""
+        """Add measured use to the curves of workloads, from any thread."""
         use_by_number = {
             workload.number: measured
             for key, measured in use.workloads.items()

@@ -47,7 +47,10 @@ def parked_reason(sweep: str, rung: int) -> str:
 def trial_submission(
     spec: SweepSubmission, written: Mapping[str, object], sweep: str, number: int, params: Values
 ) -> dict[str, object]:
-    """Return the submission of a trial, as the workload of its sweep was `written`."""
+    """Return the submission of a trial.
+
+    `written` is the workload of its sweep as the person wrote it.
+    """
     command = command_of_trial(spec.workload.command, spec.space(), params, arguments=spec.arguments)
     raw = {key: value for key, value in written.items() if key not in ("run", "command")}
     return {**raw, "command": command, "name": trial_name(sweep, number)}
