@@ -111,7 +111,8 @@ class DiskReserve:
     def _make(self, size: int) -> None:
         beside = self._path.with_suffix(".new")
         try:
-            fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            beside.unlink(missing_ok=True)
+            fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 os.posix_fallocate(fd, 0, size)
             finally:

@@ -31,6 +31,7 @@ from weir.local.server.access.audit import AuditLog
 from weir.local.server.access.auth import Authenticator, admin_token
 from weir.local.server.app import create_app
 from weir.local.server.home import server_file
+from weir.local.server.home.home_check import HomeRefused, check_home
 from weir.local.server.home.retention import RetentionTask
 from weir.local.server.home.start_failures import start_failure
 from weir.local.server.http import home_socket, machine_socket
@@ -102,6 +103,7 @@ def run(settings: ServerSettings, tell: Callable[[str], None] = _print_now) -> i
         node = _shared_node()
         if node is not None:
             settings = replace(settings, installed=True, socket_path=node.socket_path)
+        check_home(settings.home, installed=node is not None)
         machine = this_machine(
             settings.home,
             virtual_devices=settings.virtual_gpus,
@@ -123,7 +125,7 @@ def run(settings: ServerSettings, tell: Callable[[str], None] = _print_now) -> i
             return _serve(settings, sockets, remote, policy, limits, machine, node, tell)
     except (FileRefused, RemoteAccessRefused) as error:
         return _refuse(str(error), WRONG_REQUEST)
-    except (PortUnavailable, SocketNotAvailable, StateDirInUse, OSError) as error:
+    except (HomeRefused, PortUnavailable, SocketNotAvailable, StateDirInUse, OSError) as error:
         return _refuse(start_failure(error, home, settings.database), FAILED)
 
 

@@ -254,4 +254,7 @@ def failure(error: Exception) -> StoreFailed:
     full = code in _FULL or getattr(cause, "sqlstate", None) == "53100"
     if full or getattr(cause, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
         return StoreFailed(_DISK_FULL, is_full=True)
-    return StoreFailed(_BROKEN.format(" ".join(str(cause).split()).rstrip("?.") or type(cause).__name__))
+    text = " ".join(str(cause).split())
+    if isinstance(cause, OSError) and cause.strerror:
+        text = f"{cause.filename}: {cause.strerror}" if isinstance(cause.filename, str) else cause.strerror
+    return StoreFailed(_BROKEN.format(text.rstrip("?.") or type(cause).__name__))

@@ -24,7 +24,9 @@ def write(home: Path, url: str, *, has_socket: bool, mode: int = 0o600) -> None:
     content = json.dumps({"pid": os.getpid(), "url": url, "socket": own}) + "\n"
     beside = home / f"{SERVER_FILE}.new"
     try:
-        beside.write_text(content, "utf-8")
+        beside.unlink(missing_ok=True)
+        with beside.open("x", encoding="utf-8") as file:  # through no link
+            file.write(content)
         beside.chmod(mode)
         beside.replace(home / SERVER_FILE)
     except OSError as error:
