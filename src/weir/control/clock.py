@@ -37,10 +37,13 @@ class Clock:
     is the time, while the machine was off, that the timeline leaves out. `doubtful_s` is the part of
     `left_out_s` from the last boot. It is uncertain, since a wall clock that was ahead at the boot may still
     be set back.
+    `behind_s` is the time by which the wall clock is behind the last known time before this boot; None if it
+    wasn't behind at the boot. Once the wall clock is set forward by more, the rest is time off.
     """
 
     left_out_s = 0.0
     doubtful_s = 0.0
+    behind_s: float | None = None
 
     def __init__(
         self,
@@ -89,14 +92,25 @@ class Clock:
             if abs(jump_s) < JUMP_S_MIN:
                 return self._ahead_s
             self._ahead_s = measured_s if abs(measured_s) >= JUMP_S_MIN else 0.0
-            self.leave_out(self.left_out_s, self.doubtful_s, jump_s)
+            self.correct(jump_s)
         self._jumped(jump_s)
         return measured_s
 
-    def leave_out(self, left_out_s: float, doubtful_s: float, jump_s: float = 0.0) -> None:
-        """Set the time off that is left out. Since then the wall clock was set by `jump_s`."""
-        corrected_s = min(max(0.0, -jump_s), doubtful_s)
-        self.left_out_s, self.doubtful_s = left_out_s - corrected_s, doubtful_s - corrected_s
+    def leave_out(self, left_out_s: float, doubtful_s: float, behind_s: float | None) -> None:
+        """Set the time off that is left out, and the time by which the wall clock is behind."""
+        self.left_out_s, self.doubtful_s, self.behind_s = left_out_s, doubtful_s, behind_s
+
+    def correct(self, jump_s: float) -> None:
+        """Correct the time off that is left out: the wall clock has been set by `jump_s`."""
+        if jump_s < 0:
+            off_s = -min(-jump_s, self.doubtful_s)
+        elif self.behind_s is None:
+            return
+        else:
+            off_s = max(0.0, jump_s - self.behind_s)
+        if self.behind_s is not None:
+            self.behind_s = max(0.0, self.behind_s - (jump_s - off_s))
+        self.left_out_s, self.doubtful_s = self.left_out_s + off_s, self.doubtful_s + off_s
 
     def with_time_off(self) -> float:
         """Return the time now with all time off. A wall clock that is set back makes it go back."""

@@ -138,7 +138,7 @@ def test_a_file_that_says_nothing_begins_at_the_wall_clock_or_after_what_is_know
 
 @pytest.mark.parametrize(("away_s", "set_back_s", "left_out_s"), [
     (600.0, 0.0, 0.0), (30 * DAY_S, 0.0, 23 * DAY_S), (-30 * DAY_S, 0.0, 0.0), (10 * YEAR_S, 10 * YEAR_S, 0.0),
-    (30 * DAY_S, 3600.0, 23 * DAY_S - 3600.0),
+    (30 * DAY_S, 3600.0, 23 * DAY_S - 3600.0), (-30 * DAY_S, -33 * DAY_S, 3 * DAY_S), (-DAY_S, -3600.0, 0.0),
 ])  # fmt: skip
 @pytest.mark.parametrize("while_down", [False, True])
 def test_time_off_that_is_left_out_is_known_over_restarts(
@@ -163,6 +163,24 @@ def test_time_off_that_is_left_out_is_known_over_restarts(
         if while_down or at == 1:
             clock = machine.resumed(tmp_path)
         assert clock.with_time_off() - clock() == pytest.approx(left_out_s, abs=1e-3)
+
+
+def test_clock_that_was_behind_at_the_boot_tells_the_time_off_once_it_is_right(
+    tmp_path: Path, other_boot: Callable[[], None]
+) -> None:
+    """The battery of a clock may be empty: it is set some time after the boot, perhaps wrongly first."""
+    machine = Machine()
+    persistent_clock.keep(tmp_path, machine.resumed(tmp_path), boot=machine.boot)
+    other_boot()
+    machine.wall_s -= YEAR_S
+    clock = machine.resumed(tmp_path)
+    steps = [(YEAR_S + DAY_S, DAY_S), (10 * DAY_S, 11 * DAY_S), (-9 * DAY_S, 2 * DAY_S), (-YEAR_S, 0.0)]
+    for set_forward_s, off_s in steps:
+        machine.wall_s += set_forward_s
+        assert clock.with_time_off() - clock() == pytest.approx(off_s, abs=1e-3)
+    machine.wall_s += YEAR_S
+    assert clock.with_time_off() - clock() == pytest.approx(2 * DAY_S, abs=1e-3)
+    assert clock() == pytest.approx(NOW_S)
 
 
 def test_wall_clock_that_is_set_forward_is_no_time_off() -> None:

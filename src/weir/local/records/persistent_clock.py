@@ -4,6 +4,7 @@ Within one boot of the machine the timeline follows the boot clock, and changes 
 matter. After another boot only the wall clock can tell how long the machine was off, and it may be wrong. So
 the timeline never goes back and never advances by more than AWAY_S_MAX: a wrong clock can't make a history
 old enough to be deleted. Time off that this leaves out is kept beside it: no token lives longer by it.
+A wall clock behind the last known time says nothing about the time off until it is set.
 """
 
 import time
@@ -41,13 +42,15 @@ def resume(
     if stored.boot_id == pod_files.boot() and passed_s >= 0:
         clock = Clock(starts_s=max(until_s, stored.at_s + passed_s), wall=wall, boot=boot, jumped=jumped)
         jump_s = clock.ahead_s - (stored.wall_s - stored.at_s)
-        clock.leave_out(stored.left_out_s, stored.doubtful_s, jump_s)
+        clock.leave_out(stored.left_out_s, stored.doubtful_s, stored.behind_s)
+        clock.correct(jump_s)
         return clock
-    away_s = max(0.0, wall() - stored.wall_s)
+    ahead_s = wall() - stored.wall_s
+    away_s, behind_s = max(0.0, ahead_s), max(0.0, -ahead_s) or None
     starts_s = max(until_s, stored.at_s + min(away_s, AWAY_S_MAX))
     clock = Clock(starts_s=starts_s, until_s=until_s, wall=wall, boot=boot, jumped=jumped)
     left_out_s = max(0.0, away_s - AWAY_S_MAX)
-    clock.leave_out(stored.left_out_s + left_out_s, left_out_s)
+    clock.leave_out(stored.left_out_s + left_out_s, left_out_s, behind_s)
     return clock
 
 
@@ -57,7 +60,7 @@ def keep(home: Path, clock: Clock, *, boot: Callable[[], float] = boot_time, syn
     at_s = clock.at_boot_time(boot_s)
     record: dict[str, object] = {"boot": pod_files.boot(), "boot_s": boot_s, "at_s": at_s}
     record["wall_s"] = clock.on_wall(at_s)  # before the next line: it detects a wall clock that was set
-    record |= {"left_out_s": clock.left_out_s, "doubtful_s": clock.doubtful_s}
+    record |= {"left_out_s": clock.left_out_s, "doubtful_s": clock.doubtful_s, "behind_s": clock.behind_s}
     with suppress(OSError):
         pod_files.write(str(home), FILE, record, synced=synced)
         return True
@@ -74,6 +77,7 @@ class _StoredClock:
     wall_s: float
     left_out_s: float
     doubtful_s: float
+    behind_s: float | None
 
 
 def _stored(home: Path) -> _StoredClock | None:
@@ -91,7 +95,9 @@ def _stored(home: Path) -> _StoredClock | None:
     if not isinstance(boot_id, str) or len(values) != len(numbers):
         return None
     left_out_s, doubtful_s = (_interval(record.get(name)) for name in ("left_out_s", "doubtful_s"))
-    return _StoredClock(boot_id, values[0], values[1], values[2], left_out_s, min(doubtful_s, left_out_s))
+    behind_s = None if record.get("behind_s") is None else _interval(record.get("behind_s"))
+    doubtful_s = min(doubtful_s, left_out_s)
+    return _StoredClock(boot_id, values[0], values[1], values[2], left_out_s, doubtful_s, behind_s)
 
 
 def _interval(value: object) -> float:

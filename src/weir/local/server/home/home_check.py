@@ -1,7 +1,7 @@
 """Check of a home before a server uses it: owners, modes and types of Weir's own files.
 
-Another user who could write to the home, or own a file in it, could give the server another database or
-another administrator's token, and so run commands as the server's user.
+Another user with write access to the home, or to a file in it, could give the server another database. Its
+token of the administrator would let them run commands as the server's user.
 """
 
 import os
