@@ -6,9 +6,10 @@ Standard library only.
 
 import json
 import os
+import select
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from weir.local.records import start_files
@@ -22,6 +23,7 @@ NOT_FOUND, NOT_RUNNABLE = 127, 126
 _SIGNALS = sorted(set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP})
 _FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 _REPORT_MAX, _TEXT_MAX = 1 << 16, 2000
+_LOOK_S = 0.5
 
 
 class NotStarted(Exception):
@@ -42,14 +44,21 @@ class Leader:
         self._other = own_end if self.pid else theirs
         (theirs if self.pid else own_end).close()
 
-    def go(self, log: int) -> None:
+    def go(self, log: int, waits: Callable[[], bool]) -> None:
         """Make the process become its command, with `log` as the descriptor of its output.
+
+        `waits` is called now and then while a file system doesn't answer. If it returns False, the process is
+        killed.
 
         Raises:
             NotStarted: the command can't be executed.
         """
         with self._other, suppress(BrokenPipeError, ConnectionResetError):
             socket.send_fds(self._other, [b"go"], [log])
+            while not select.select([self._other], [], [], _LOOK_S)[0]:
+                if not waits():
+                    os.kill(self.pid, signal.SIGKILL)
+                    return
             if report := self._other.recv(_REPORT_MAX):
                 code, *sentences = json.loads(report)
                 raise NotStarted(code, SpawnError(*sentences))

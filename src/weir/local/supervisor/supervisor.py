@@ -33,6 +33,8 @@ _AGAIN_MAX_S = 1.0
 """Interval of checks after a kill; processes blocked in the kernel die late."""
 _ENTERED_KILLS_MAX = 20
 _FULL_DISK_S = 1.0
+_HANGING_S = 10.0
+"""Time in which a file system answers, or the output of the job says that it doesn't."""
 _GROUP_READS = 0o640
 SIGNALS = (signal.SIGTERM, signal.SIGCHLD)
 """Signals that a supervisor waits for. They are blocked before it is forked."""
@@ -109,6 +111,7 @@ class Supervisor:
         self._lost = False  # True: the command ran before, so another start may succeed
         self._stopped = False  # True: a stop was requested before the leader ended
         self._started_s = 0.0
+        self._says_hanging = False
         self._kill_at: float | None = None  # monotonic time of the kill
         self._own, self._log = opened
         self._output = OutputFile(self._log, start.log_max)
@@ -121,7 +124,7 @@ class Supervisor:
             return
         self._started_s = self._start.now_s()
         try:
-            self._waiting.go(self._log)
+            self._waiting.go(self._log, self._waits)
         except NotStarted as failure:
             # Its file system may not be mounted yet, or not answer, as after a reboot of the machine
             self._lost = self._ran_before
@@ -141,6 +144,16 @@ class Supervisor:
         }
         with suppress(OSError):  # the file is for inspection only: the lock identifies the supervisor
             start_files.write(self._files.running, running, synced=False)
+
+    def _waits(self) -> bool:
+        """Say in the output that a file system hangs; return False once a stop was requested."""
+        if signal.SIGTERM in signal.sigpending():
+            self._stopped = True
+            return False
+        if not self._says_hanging and self._start.now_s() - self._started_s >= _HANGING_S:
+            self._says_hanging = True
+            self._say(f"the file system of {self._start.directory}, or of its program, doesn't answer yet")
+        return True
 
     @property
     def _ran_before(self) -> bool:
