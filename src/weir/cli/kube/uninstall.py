@@ -31,8 +31,8 @@ def uninstall(
     """
     import asyncio
 
-    from weir.cli.cluster.removal.uninstall import Removal
-    from weir.cli.cluster.removal.uninstall import uninstall as remove
+    from weir.cli.kube.removal.uninstall import Removal
+    from weir.cli.kube.removal.uninstall import uninstall as remove
     from weir.kubernetes.api.credentials import Kubeconfig, NoCredentials
     from weir.kubernetes.api.errors import ApiError
 

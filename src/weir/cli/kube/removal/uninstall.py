@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from weir.cli.cluster.installation import read_installation
 from weir.cli.cluster.releasing import release_queues
-from weir.cli.cluster.removal.objects import (
+from weir.cli.kube.removal.objects import (
     API_SERVICES,
     COMPONENT_LABEL,
     COMPONENTS,
@@ -18,7 +18,7 @@ from weir.cli.cluster.removal.objects import (
     InstalledObject,
     home_of,
 )
-from weir.cli.cluster.removal.traces import free_nodes, pending_pods, suspended_owners
+from weir.cli.kube.removal.traces import free_nodes, pending_pods, suspended_owners
 from weir.cli.options.mistakes import CommandError
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.credentials import Credentials
