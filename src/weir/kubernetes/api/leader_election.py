@@ -13,6 +13,7 @@ another: the times in the Lease are for people.
 import asyncio
 import os
 import socket
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -101,6 +102,7 @@ class LeaderElection:
         name: str = "weir",
         timing: LeaseTiming = LeaseTiming(),
         clock: Callable[[], float] = boot_time,
+        shown: Callable[[], float] = time.time,
         chance: Random | None = None,
     ) -> None:
         if timing.renew_deadline_s + api.limits.write_s > timing.lease_s:
@@ -115,6 +117,7 @@ class LeaderElection:
         self._name = name
         self._timing = timing
         self._clock = clock
+        self._shown = shown
         self._chance = chance or Random()  # noqa: S311 - nothing here is secret
         self.identity = (
             # Unique by process, because a restarted pod may have the same name
@@ -188,7 +191,9 @@ class LeaderElection:
         self._freed.set()
         await self._at_rest.wait()
         if self._lease is not None and self.holder == self.identity:
-            left = _with_spec(self._lease, holder_identity="", lease_duration_seconds=1, renew_time=_now())
+            left = _with_spec(
+                self._lease, holder_identity="", lease_duration_seconds=1, renew_time=self._now()
+            )
             with suppress(ApiError):  # else the lease expires
                 self._see(await self._api.put(self._path, left, Lease))
 
@@ -274,7 +279,7 @@ class LeaderElection:
 
     def _wanted(self) -> Lease:
         """Return the lease with this process as its holder."""
-        now = _now()
+        now = self._now()
         if self._lease is None:
             metadata, transitions, since = Metadata(self._name), 0, now
         else:
@@ -283,6 +288,10 @@ class LeaderElection:
             if self.holder != self.identity:
                 transitions, since = transitions + 1, now
         return Lease(metadata, LeaseSpec(self.identity, self._timing.lease_s, since, now, transitions))
+
+    def _now(self) -> str:
+        """Return the time that people read in the lease."""
+        return datetime.fromtimestamp(self._shown(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
     def _end(self) -> None:
         self._leads = False
@@ -293,7 +302,3 @@ class LeaderElection:
 def _with_spec(lease: Lease, **changes: object) -> Lease:
     """Return the lease with a changed spec."""
     return msgspec.structs.replace(lease, spec=msgspec.structs.replace(lease.spec, **changes))
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -90,7 +90,7 @@ class SchedulerProcess:
         namespace = options.namespace or api.namespace
         self.backend = self._make_backend(clock, namespace)
         self.election: LeaderElection | AlwaysLeader = (
-            LeaderElection(api, namespace=namespace, identity=pod_identity())
+            LeaderElection(api, namespace=namespace, identity=pod_identity(), shown=clock)
             if options.elects
             else AlwaysLeader()
         )

@@ -51,7 +51,7 @@ async def test_candidate_that_resigns_while_it_asks_for_the_lease_does_not_lead(
 ) -> None:
     monkeypatch.setattr(leader_election, "Reflector", SilentWatch)
     server = SlowServer()
-    election = LeaderElection(cast(ApiClient, server), namespace="weir", identity="a")
+    election = LeaderElection(cast(ApiClient, server), namespace="weir", identity="a", shown=lambda: 1e9)
     running = asyncio.create_task(election.run())
     won = asyncio.create_task(election.won())
     await server.asked.wait()
@@ -63,4 +63,5 @@ async def test_candidate_that_resigns_while_it_asks_for_the_lease_does_not_lead(
     assert election.term == 0
     assert server.lease is not None
     assert server.lease.spec.holder_identity == "", "another process leads at once"
+    assert server.lease.spec.renew_time == "2001-09-09T01:46:40.000000Z", "by the given clock"
     won.cancel()
