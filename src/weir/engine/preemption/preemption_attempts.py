@@ -48,6 +48,8 @@ class PreemptionAttempts:
         self._cluster = context.cluster
         self._cache = allocator.cache.preemption
         self._moves = moves
+        if context.cluster.releasing_on:
+            moves.forget(context.placer.capacity)  # it was the capacity before the releases
         self._eligibility = eligibility
 
     def cleared_or_kept(self, candidate: Candidate, placements: list[NodePlacement]) -> PreemptionPlan:
