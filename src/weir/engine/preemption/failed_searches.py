@@ -7,6 +7,7 @@ import numpy as np
 from weir.engine.allocation.allocate import Allocator
 from weir.engine.preemption_cache import Member
 from weir.engine.protection.preemption_rules import PreemptionRules, is_past_min_runtime
+from weir.engine.victims.move_bounds import MoveBounds
 from weir.state.capacity_columns import Ints
 from weir.state.jobs import Job
 
@@ -20,8 +21,9 @@ class FailedSearches:
     dearer as it runs, and cheaper by a checkpoint.
     """
 
-    def __init__(self, allocator: Allocator) -> None:
+    def __init__(self, allocator: Allocator, moves: MoveBounds) -> None:
         self._allocator = allocator
+        self._moves = moves
         self._cluster = allocator.cluster
         self._policy = allocator.policy
         self._cache = allocator.cache.preemption
@@ -54,13 +56,8 @@ class FailedSearches:
         policy, running = self._policy, self._cluster.running_pods
         if not policy.consolidation.enabled:
             return []
-        whole = self._allocator.capacity.whole
-        free_blocks = np.full(len(whole), whole.max(initial=0))
         budget = max(policy.consolidation.budget, policy.topology.budget)
-        broken = self._cluster.incomplete.values()
-        rows, _ = running.movable(
-            self._allocator.now_s, budget, policy.price.restart, free_blocks, None, broken
-        )
+        rows, _ = self._moves.could_move(budget, spares=False, beside_stops=True)
         return running.jobs_of(self._cache.newly_saved(running.since_s, rows))
 
     def _freed_max(self, node: int) -> int:

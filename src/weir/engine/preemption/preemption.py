@@ -43,7 +43,7 @@ class Preemptor:
             plan = self._attempts.cleared_or_kept(candidate, placements)
             if plan.kind is not None:
                 self._allocator.withdraw(placements)
-                self._moves.forget(self._attempts.context.placer.capacity)
+                self._attempts.bounds.forget()
             yield candidate, plan
 
     def preempt(self) -> Iterator[tuple[Candidate, PreemptionPlan]]:
@@ -85,7 +85,7 @@ class Preemptor:
             if plan is None:
                 order.settle()
             else:
-                self._moves.forget(self._attempts.context.placer.capacity)
+                self._attempts.bounds.forget()
                 if not candidate.again:
                     self._allocator.note_nominated(candidate)
                 yield candidate, plan

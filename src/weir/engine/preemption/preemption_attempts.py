@@ -5,13 +5,11 @@ A way is a kind of preemption, and the protection by quotas that it overrides.
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from weir.engine.allocation.allocate import Allocator
 from weir.engine.order.queue_order import Candidate
-from weir.engine.placement.feasibility import shares_for_memory
 from weir.engine.placement.pod_placer import NodePlacement
 from weir.engine.placement.topology_placer import TopologyPlacer
+from weir.engine.preemption.eviction_bounds import EvictionBounds
 from weir.engine.preemption.preemption_eligibility import PreemptionEligibility
 from weir.engine.protection.preemption_rules import (
     PreemptionKind,
@@ -24,10 +22,7 @@ from weir.engine.victims.move_bounds import MoveBounds, cheapest_moves
 from weir.engine.victims.preemption_context import PreemptionContext, PreemptionPlan
 from weir.engine.victims.victim_candidates import VictimCandidates
 from weir.engine.victims.victim_search import VictimSearch
-from weir.model.workloads import WHOLE_MILLI
-from weir.state.capacity_columns import Bools, Ints
-from weir.state.cluster import Cluster
-from weir.state.shapes import RequestShape
+from weir.state.capacity_columns import Bools
 
 _DOMAINS_MAX = 8
 """Number of domains that may be cleared, those that lack least first."""
@@ -50,6 +45,7 @@ class PreemptionAttempts:
         self._moves = moves
         if context.cluster.releasing_on:
             moves.forget(context.placer.capacity)  # it was the capacity before the releases
+        self.bounds = EvictionBounds(context, moves)
         self._eligibility = eligibility
 
     def cleared_or_kept(self, candidate: Candidate, placements: list[NodePlacement]) -> PreemptionPlan:
@@ -77,7 +73,7 @@ class PreemptionAttempts:
         """
         end: SearchEnd | None = None  # result of the searches with evictions
         is_short = True
-        ways = ways_of(rules, self.context, self._moves, self._eligibility, under_limits=under_limits)
+        ways = ways_of(rules, self.context, self.bounds, self._eligibility, under_limits=under_limits)
         for way in ways:
             plan = self._search(rules, way)
             if isinstance(plan, PreemptionPlan):
@@ -149,7 +145,7 @@ class PreemptionAttempts:
 def ways_of(
     rules: PreemptionRules,
     context: PreemptionContext,
-    moves: MoveBounds,
+    bounds: EvictionBounds,
     eligibility: PreemptionEligibility,
     *,
     under_limits: bool,
@@ -172,10 +168,12 @@ def ways_of(
     ):
         yield PreemptionWay(PreemptionKind.CONSOLIDATE)
     protections: list[QuotaProtection] = []
-    if rules.any_reclaim and (cluster.unprotected or could_reclaim(rules, context, moves)):
+    reclaims = rules.any_reclaim
+    overrides = reclaims and _may_override(rules, context)
+    if reclaims and (cluster.unprotected or bounds.could_help(rules, reclaims=True, overrides=overrides)):
         protections = rules.protections.open_to(is_owner=rules.is_owner)
         yield PreemptionWay(PreemptionKind.RECLAIM)
-    preempts = eligibility.has_lower(queued)
+    preempts = eligibility.has_lower(queued) and bounds.could_help(rules, reclaims=False)
     if preempts and rules.protections.own_over_quota:
         preempts = False
         yield PreemptionWay(PreemptionKind.PREEMPT)
@@ -183,7 +181,7 @@ def ways_of(
         yield PreemptionWay(PreemptionKind.RECLAIM, most)
     if preempts:
         yield PreemptionWay(PreemptionKind.PREEMPT)
-    if protections and _may_override(rules, context):
+    if protections and overrides:
         yield PreemptionWay(PreemptionKind.OVERRIDE)
 
 
@@ -195,62 +193,3 @@ def _may_override(rules: PreemptionRules, context: PreemptionContext) -> bool:
     if budgets.borrowed == "grace_period":
         return context.any_lapsed
     return budgets.borrowed == "override" and rules.waited_s >= budgets.grace
-
-
-def could_reclaim(rules: PreemptionRules, context: PreemptionContext, moves: MoveBounds) -> bool:
-    """Return True if the request could fit once all eligible victims and all cheap moves are gone."""
-    if not context.bounds:
-        return True
-    cluster, capacity = context.cluster, context.placer.capacity
-    running, eligible = cluster.running_pods, _eligible(rules, cluster)
-    rows = running.takeable(eligible)
-    if cluster.refused:
-        refused = [pod.row for pod in cluster.refused if context.accounting.disruptions.was_refused(pod)]
-        rows = rows[~np.isin(rows, refused)]
-    free = capacity.whole * WHOLE_MILLI + _most_moved(rules, context, moves, ~eligible)
-    if any(cluster.ledger.sharing[queue] for queue in cluster.ledger.top):
-        free += capacity.partly_free()
-    free += np.bincount(running.node[rows], running.milli[rows], len(free)).astype(np.int64)
-    affinity, memory = context.affinity_of(rules.job), capacity.device_memory
-    for shape, lack in zip(rules.job.shapes, rules.candidate.lacks, strict=True):
-        if lack and shape.devices:
-            may = context.feasible_nodes(shape, affinity)[0]
-            per_pod = shape.devices * _least_milli(shape, memory[may[: len(memory)]])
-            if int((free // per_pod)[may].sum()) < lack:
-                return False
-    return True
-
-
-def _most_moved(rules: PreemptionRules, context: PreemptionContext, moves: MoveBounds, may: Bools) -> Ints:
-    """Return by node the thousandths of devices of these projects' pods that are cheap to move."""
-    consolidation, free = context.policy.consolidation, context.placer.capacity.whole
-    if not consolidation.enabled:
-        return np.zeros_like(free)
-    budget = consolidation.budget
-    if rules.job.topology is not None:
-        budget = max(budget, context.policy.topology.budget)
-    if consolidation.protect_in_quota and not rules.is_owner:
-        may = may & moves.over_quota
-    running, restart = context.cluster.running_pods, context.policy.price.restart
-    free_blocks, broken = np.full(len(free), free.max(initial=0)), context.cluster.incomplete.values()
-    rows, _ = running.movable(context.now_s, budget, restart, free_blocks, may, broken)
-    return np.bincount(running.node[rows], running.milli[rows], len(free)).astype(np.int64)
-
-
-def _eligible(rules: PreemptionRules, cluster: Cluster) -> Bools:
-    """Return the projects that may have victims for a workload.
-
-    If the requester's project is below a department these are all projects: one reclaim may allow another.
-    """
-    eligible = np.ones(len(cluster.ledger.path), np.bool_)
-    if len(rules.path) == 1:
-        for project in cluster.running:
-            eligible[project] = project != rules.job.project and rules.may_ask(cluster.ledger.path[project])
-    return eligible
-
-
-def _least_milli(shape: RequestShape, device_memory: Ints) -> int:
-    """Return the least thousandths of a device that a shape takes on nodes with this memory by device."""
-    if not shape.gpu_memory:
-        return shape.share_milli
-    return int(shares_for_memory(shape, device_memory).min(initial=WHOLE_MILLI))

@@ -24,7 +24,7 @@ class PreemptionEligibility:
         self._checks = allocator.checks
         self._cache = allocator.cache.preemption
         self._moves = moves
-        self.failures = FailedSearches(allocator)
+        self.failures = FailedSearches(allocator, moves)
 
     def candidates(self) -> list[Candidate]:
         """Return the pending workloads for which preemption could succeed."""

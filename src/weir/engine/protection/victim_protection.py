@@ -3,10 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from weir.engine.protection.preemption_rules import PreemptionRules, cycle_ends_s, is_past_min_runtime
 from weir.engine.refusals.holder_phrases import Protection
 from weir.model.policy import Policy
 from weir.state.budgets import Budget
+from weir.state.capacity_columns import Bools
 from weir.state.cluster import Cluster
 from weir.state.jobs import Job, Pod
 
@@ -80,6 +83,7 @@ class VictimProtections:
         self._policy = policy
         self._now_s = now_s
         self._disruptions = disruptions
+        self._evictable: dict[bool, tuple[Bools, Bools]] = {}
 
     def of(self, job: Job, rules: PreemptionRules) -> Protection | None:
         """Return the protection of a workload from a requester; None if some of its pods may be evicted."""
@@ -104,6 +108,27 @@ class VictimProtections:
             jobs = [job for job in jobs if cycle_ends_s(rules, job.name) is None]
         return jobs
 
+    def evictable(self, cluster: Cluster, *, overrides: bool) -> tuple[Bools, Bools]:
+        """Return masks of the running pods, by row, that may be stopped and that may be moved.
+
+        They hold for all requesters of a cycle: plans only use up allowances. `overrides` is as in `allows`.
+        """
+        if overrides not in self._evictable:
+            may_stop, may_move = np.ones((2, len(cluster.running_pods.node)), np.bool_)
+            self._evictable[overrides] = may_stop, may_move
+            has_minimum, allows = self._policy.min_runtime.any, self._disruptions.allows
+            running = cluster.running.values() if has_minimum or self._disruptions.any else ()
+            for job in [job for jobs in running for job in jobs.values()]:
+                pods = job.running_pods()
+                if has_minimum and not is_past_min_runtime(job, self._policy, self._now_s):
+                    rows = [pod.row for pod in pods]
+                    may_stop[rows] = may_move[rows] = False
+                elif not allows(pods, overrides=overrides):
+                    for pod in pods:  # a workload that needs them all is stopped as a whole
+                        may_stop[pod.row] = _has_spare(job) and allows((pod,), overrides=overrides)
+                        may_move[pod.row] = allows((pod,))
+        return self._evictable[overrides]
+
 
 def of_queue(rules: PreemptionRules, path: tuple[int, ...]) -> Protection | None:
     """Return the protection of a project's preemptible work; None if the requester may evict some of it."""
@@ -119,7 +144,7 @@ def protected_pods(job: Job, disruptions: DisruptionAllowances) -> Sequence[Pod]
     pods = job.running_pods()
     if not disruptions.any or disruptions.allows(pods):
         return ()
-    if not any(have > need for have, need in zip(job.placed, job.needed, strict=True)):
+    if not _has_spare(job):
         return pods
     stopped = []
     for pod in pods:
@@ -128,3 +153,8 @@ def protected_pods(job: Job, disruptions: DisruptionAllowances) -> Sequence[Pod]
             stopped.append(pod)
     disruptions.use(stopped, -1)
     return [pod for pod in pods if pod not in stopped]
+
+
+def _has_spare(job: Job) -> bool:
+    """Return True if a workload runs more pods of a group than it needs."""
+    return any(have > need for have, need in zip(job.placed, job.needed, strict=True))

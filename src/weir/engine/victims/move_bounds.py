@@ -53,7 +53,7 @@ class MoveBounds:
         """Forget all possible moves and prices. `capacity` is the capacity after the last plan."""
         self._capacity = capacity
         self._suffice: dict[ConsolidationKey, bool] = {}
-        self._found: dict[tuple[float, bool], tuple[Ints, Floats]] = {}
+        self._found: dict[tuple[float, bool, bool], tuple[Ints, Floats]] = {}
         self._prices: dict[tuple[int, float, bool], Floats] = {}
         self._over_quota: Bools | None = None
 
@@ -171,18 +171,18 @@ class MoveBounds:
             prices = self._prices[key] = least_move_prices(self._capacity, devices, running, rows, price)
         return prices
 
-    def could_move(self, budget: float, spares: bool) -> tuple[Ints, Floats]:
-        """Return row and price of each pod that is cheap to move and fits."""
-        movable = self._found.get((budget, spares))
-        if movable is None:
-            restart, borrowers = self._policy.price.restart, self.over_quota if spares else None
-            running, (first, second) = self._cluster.running_pods, self._capacity.totals.largest_free_blocks()
-            beside = first if self._cluster.topologies else second  # a gang that moves as one opens its nodes
+    def could_move(self, budget: float, spares: bool, *, beside_stops: bool = False) -> tuple[Ints, Floats]:
+        """Return row and price of each pod that is cheap to move and fits, perhaps where others stop."""
+        key = budget, spares, beside_stops
+        if key not in self._found:
+            running, restart = self._cluster.running_pods, self._policy.price.restart
+            borrowers, broken = self.over_quota if spares else None, self._cluster.incomplete.values()
+            # Outages withhold devices from some workloads only
+            first, second = (1 << 30,) * 2 if self._outages else self._capacity.totals.largest_free_blocks()
+            beside = first if beside_stops or self._cluster.topologies else second  # gangs open their nodes
             free_blocks = np.where(self._capacity.whole == first, beside, first)
-            broken = self._cluster.incomplete.values()
-            movable = running.movable(self._now_s, budget, restart, free_blocks, borrowers, broken)
-            self._found[(budget, spares)] = movable
-        return movable
+            self._found[key] = running.movable(self._now_s, budget, restart, free_blocks, borrowers, broken)
+        return self._found[key]
 
 
 def _nodes_for(cluster: Cluster, devices: int, pods: int) -> int:
