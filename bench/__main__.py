@@ -1,7 +1,7 @@
 """Run all benchmarks, one after another.
 
-    python -m bench [dashboard engine hard_states kubernetes kube_queries kube_size node_reports packing
-        quotas session_headroom sessions spot store sweeps topology]
+    python -m bench [dashboard engine hard_states hopeless_owners kubernetes kube_queries kube_size
+        node_reports packing quotas session_headroom sessions spot store sweeps topology]
         [--traces DIRECTORY] [--output json] [--quick]
 
 With --quick every figure comes of one replay, and the engine is measured only at the sizes its goals are for.
@@ -26,6 +26,7 @@ def commands(traces: Path, quick: bool) -> dict[str, list[str]]:
         "dashboard": ["--quick"] if quick else [],
         "engine": ["--nodes"] if quick else [],
         "hard_states": ["--nodes", "200"] if quick else [],
+        "hopeless_owners": ["--nodes", "100", "--owners", "80"] if quick else [],
         "kubernetes": ["--nodes", "50"] if quick else [],
         "kube_queries": ["--nodes", "1000"] if quick else [],
         "kube_size": [],

@@ -27,7 +27,7 @@ from weir.state.events import (
 from weir.state.reduce import reduce
 
 
-def _protect(made: Made, pods: Iterable[int], each: int = 1, allowed: int = 1) -> None:
+def protect(made: Made, pods: Iterable[int], each: int = 1, allowed: int = 1) -> None:
     """Add budgets that each cover this number of single pods."""
     for position, at in enumerate(pods):
         name = f"budget-{position // each:05d}"
@@ -53,28 +53,28 @@ def tight(nodes: int, policy: Policy) -> Made:
 def budget(nodes: int, policy: Policy) -> Made:
     """The gang, and a disruption budget of one pod."""
     made = half(nodes, policy)
-    _protect(made, [1])
+    protect(made, [1])
     return made
 
 
 def budgets(nodes: int, policy: Policy) -> Made:
     """The gang, and a budget for every ten of a third of the pods."""
     made = half(nodes, policy)
-    _protect(made, range(0, nodes * NODE_GPUS, 3), each=10)
+    protect(made, range(0, nodes * NODE_GPUS, 3), each=10)
     return made
 
 
 def budget_each_node(nodes: int, policy: Policy) -> Made:
     """The gang, and budgets that allow nothing on all but a hundredth of the nodes it needs."""
     made = half(nodes, policy)
-    _protect(made, range(0, int(nodes * 0.51) * NODE_GPUS, NODE_GPUS), allowed=0)
+    protect(made, range(0, int(nodes * 0.51) * NODE_GPUS, NODE_GPUS), allowed=0)
     return made
 
 
 def budget_spanning(nodes: int, policy: Policy) -> Made:
     """Return a state with one budget over all pods, which allows fewer than the gang needs."""
     made = half(nodes, policy)
-    _protect(made, range(nodes * NODE_GPUS), each=nodes * NODE_GPUS, allowed=nodes * NODE_GPUS // 4)
+    protect(made, range(nodes * NODE_GPUS), each=nodes * NODE_GPUS, allowed=nodes * NODE_GPUS // 4)
     return made
 
 
