@@ -219,7 +219,7 @@ def suggest(nodes: int, policy: Policy) -> Row:
         answer = suggestions(asked, of.first.name, possible)
         took.append(thread_time() - began)
         longest = max(longest, *asked.took)
-        found, untried = found + len(answer.found), untried + len(answer.untried)
+        found, untried = found + len(answer.suggestions), untried + len(answer.untried)
     return {
         "workloads": busy.pods,
         **quantiles(took),

@@ -169,9 +169,9 @@ def run(seed: int, rule: Rule) -> Outcome:
         if control.policy.reserve_fraction != part:
             control.policy = base.model_copy(update={"reserve_fraction": part})
         if world.now_s < end_s:
-            world.at(world.now_s + LOOK_S, look, None)
+            world.schedule(world.now_s + LOOK_S, look, None)
 
-    world.at(0.0, look, None)
+    world.schedule(0.0, look, None)
     for _ in control_steps(world, control):
         if world.now_s > end_s:
             break

@@ -132,7 +132,7 @@ class Diagnosis:
         stopped_s = self.job.stopped_for.get(victim.name)
         if stopped_s is not None and self._now_s - stopped_s < self._policy.reserve_after:
             return Cause.CYCLE
-        least_s = self._policy.min_runtime.of(victim.type)
+        least_s = self._policy.min_runtime.for_type(victim.type)
         if least_s and victim.started_s is not None and self._now_s - victim.started_s < least_s:
             return Cause.YOUNG
         return None

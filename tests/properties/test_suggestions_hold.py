@@ -122,7 +122,7 @@ def test_every_suggestion_lets_the_workload_start(others_make: bool, world: Worl
     state = DecisionState(cluster, running.cache, policy, running.now_s)
     pending = [job for of in cluster.waiting.values() for _, _, job in of.members if not job.is_running]
     for job in pending[:ASKED_MAX]:
-        for suggestion in suggestions(lambda read: read(state), job.name, possible).found:
+        for suggestion in suggestions(lambda read: read(state), job.name, possible).suggestions:
             if suggestion.at_s is None:
                 holds = starts(world, facts, job.name, suggestion, others_make=others_make)
                 assert holds, f"{job.name}: {suggestion.sentence}"

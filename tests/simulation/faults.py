@@ -107,7 +107,7 @@ class FaultyCluster(SimulatedCluster):
                 super().tell(fact)
             else:
                 self._due_s[about] = due_s
-                self.at(due_s, self._deliver, (self._connection, fact))
+                self.schedule(due_s, self._deliver, (self._connection, fact))
 
     def _deliver(self, sent: tuple[int, Fact]) -> None:
         connection, fact = sent
@@ -126,7 +126,7 @@ class FaultyCluster(SimulatedCluster):
         """Let some pods fail after their start."""
         if self._happens(self._faults.pod_fails):
             after_s = self._draw.expovariate(1 / self._faults.pod_fails_after_s)
-            self.at(self.now_s + after_s, self._fails, (effect.place.pod, effect.start))
+            self.schedule(self.now_s + after_s, self._fails, (effect.place.pod, effect.start))
 
     def _fails(self, planned: tuple[PodKey, int]) -> None:
         pod, start = planned
@@ -139,7 +139,7 @@ class FaultyCluster(SimulatedCluster):
     def _await_loss(self) -> None:
         every_s = self._faults.node_lost_every_s
         if every_s > 0 and self.now_s < self._faults.until_s:
-            self.at(self.now_s + self._draw.expovariate(1 / every_s), self._lose, None)
+            self.schedule(self.now_s + self._draw.expovariate(1 / every_s), self._lose, None)
 
     def _lose(self, _: None) -> None:
         if self.nodes and self.now_s < self._faults.until_s:
@@ -150,7 +150,7 @@ class FaultyCluster(SimulatedCluster):
                 for pod in [pod for pod, alive in run.alive.items() if alive.place.node == name]:
                     self.exit(pod, PodExit.LOST)
             back_s = self.now_s + self._draw.expovariate(1 / self._faults.node_back_after_s)
-            self.at(back_s, self._back, node)
+            self.schedule(back_s, self._back, node)
         self._await_loss()
 
     def _back(self, node: Node) -> None:

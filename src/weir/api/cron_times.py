@@ -68,9 +68,9 @@ def check_schedule(asked: ScheduleAsked, fields: FieldErrorList) -> None:
         try:
             read(value)
         except ValueError as error:
-            fields.at((field,), str(error))
+            fields.add((field,), str(error))
     if asked.workload.name is not None:
-        fields.at(("workload", "name"), "name: each run has a name of its own; leave it out")
+        fields.add(("workload", "name"), "name: each run has a name of its own; leave it out")
 
 
 def next_time(cron: str, zone: ZoneInfo, after_s: float) -> float | None:

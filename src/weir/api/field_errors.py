@@ -25,7 +25,7 @@ class FieldErrorList(Mistakes):
         super().__init__(subject)
         self._errors: dict[tuple[str, str], None] = {}
 
-    def at(self, path: Sequence[Step], text: str) -> None:
+    def add(self, path: Sequence[Step], text: str) -> None:
         """Add a mistake in a field."""
         if len(self._errors) >= self.told_max:
             self.untold += 1
@@ -58,7 +58,7 @@ def read_model(
         return model.model_validate_json(raw, context=None if context is None else dict(context))
     except ValidationError as error:
         if error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid":
-            fields.at((), "the body is not JSON; write one JSON object")
+            fields.add((), "the body is not JSON; write one JSON object")
         else:
             add_errors(error, model, fields)
         fields.refuse_if_any()

@@ -14,10 +14,12 @@ def check_sweep(submission: SweepSubmission, fields: FieldErrorList) -> None:
     workload = submission.workload
     if submission.name is not None and len(submission.name) > NAME_LENGTH_MAX:
         text = f"name: is longer than {NAME_LENGTH_MAX} characters, and trials add to it; write a shorter one"
-        fields.at(("name",), text)
+        fields.add(("name",), text)
     for key in _SINGLE:
         if getattr(workload, key):
-            fields.at(("workload", key), f"{key}: doesn't go with a sweep, whose trials differ; leave it out")
+            fields.add(
+                ("workload", key), f"{key}: doesn't go with a sweep, whose trials differ; leave it out"
+            )
     if workload.preemptible is False:
         text = "preemptible: trials of a sweep are preemptible; leave it out"
-        fields.at(("workload", "preemptible"), text)
+        fields.add(("workload", "preemptible"), text)

@@ -14,11 +14,11 @@ def check_template(
 ) -> None:
     """Add the mistakes in the parameters of a template and its placeholders."""
     if workload["project"] != project:
-        fields.at(
+        fields.add(
             ("workload", "project"), f"workload.project: is another one; write {project}, or leave it out"
         )
     if "workloads" in workload:
-        fields.at(("workload",), "workloads: a template has one workload; write its fields at the top")
+        fields.add(("workload",), "workloads: a template has one workload; write its fields at the top")
     unused = _check_parameters(parameters, fields)
     names = tuple(unused)
     for path, name in placeholders(workload):
@@ -27,18 +27,18 @@ def check_template(
             unused.pop(name, None)
         elif NAME.fullmatch(name) is None:
             text = f"{where}: {name!r} is no parameter; write ${{{{ NAME }}}}, in a value and not in a key"
-            fields.at(("workload", *path), text)
+            fields.add(("workload", *path), text)
         else:
             has = suggest(name, names, fields) if names else "list it under parameters"
-            fields.at(("workload", *path), f"{where}: there is no parameter {name}; {has}")
+            fields.add(("workload", *path), f"{where}: there is no parameter {name}; {has}")
         if path == ("run",):
             right = f"write NAME: ${{{{ {name} }}}} under env, and $NAME in the script"
-            fields.at(
+            fields.add(
                 ("workload", "run"), f"workload.run: a value could change the meaning of the script; {right}"
             )
     for name, position in unused.items():
         text = f"{name}: is never used; write ${{{{ {name} }}}} somewhere, or leave it out"
-        fields.at(("parameters", position), text)
+        fields.add(("parameters", position), text)
 
 
 def _check_parameters(parameters: Sequence[TemplateParameter], fields: FieldErrorList) -> dict[str, int]:
@@ -47,11 +47,11 @@ def _check_parameters(parameters: Sequence[TemplateParameter], fields: FieldErro
     for position, parameter in enumerate(parameters):
         if NAME.fullmatch(parameter.name) is None:
             text = f"name: {parameter.name[:80]!r} can't be one; write letters, digits and _, no digit first"
-            fields.at(("parameters", position, "name"), text)
+            fields.add(("parameters", position, "name"), text)
         elif parameter.name in positions:
-            fields.at(("parameters", position, "name"), f"name: {parameter.name} is there twice; keep one")
+            fields.add(("parameters", position, "name"), f"name: {parameter.name} is there twice; keep one")
         if not parameter.meaning.isprintable():
-            fields.at(("parameters", position, "meaning"), "meaning: is more than one line; write one")
+            fields.add(("parameters", position, "meaning"), "meaning: is more than one line; write one")
         positions.setdefault(parameter.name, position)
     return positions
 
@@ -75,8 +75,8 @@ def values_of(
     for key in values:
         if key not in names:
             has = suggest(key, names, fields) if names else "it has none"
-            fields.at(("values", key), f"values.{key[:80]}: the template has no such parameter; {has}")
+            fields.add(("values", key), f"values.{key[:80]}: the template has no such parameter; {has}")
     for name in required:
         if name not in values:
-            fields.at(("values", name), f"values.{name}: has no default; write a value")
+            fields.add(("values", name), f"values.{name}: has no default; write a value")
     return {**defaults, **values}

@@ -80,12 +80,12 @@ def idle_rules(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy)
     """Return the steps of a workload, with its project's delays, else those of the policy for its type."""
     type_ = spec.type
     return IdleRules(
-        rule_of(project.idle_notice_s, rules.idle_notice.of(type_)),
-        rule_of(project.idle_unprotect_s, rules.idle_unprotect.of(type_)),
-        rule_of(project.idle_suspend_s, rules.idle_suspend.of(type_)),
-        least_limit(spec.idle_limit_s, rule_of(project.idle_limit_s, rules.idle_limit.of(type_))),
-        rules.idle_warning.of(type_),
-        rules.idle_below.of(type_),
+        rule_of(project.idle_notice_s, rules.idle_notice.for_type(type_)),
+        rule_of(project.idle_unprotect_s, rules.idle_unprotect.for_type(type_)),
+        rule_of(project.idle_suspend_s, rules.idle_suspend.for_type(type_)),
+        least_limit(spec.idle_limit_s, rule_of(project.idle_limit_s, rules.idle_limit.for_type(type_))),
+        rules.idle_warning.for_type(type_),
+        rules.idle_below.for_type(type_),
     )
 
 

@@ -194,5 +194,5 @@ def _patience_times_s(cluster: Cluster, policy: Policy) -> list[float]:
     if policy.min_runtime.any and pending:
         jobs = [job for running in cluster.running.values() for job in running.values()]
         least = policy.min_runtime
-        times += [job.started_s + least.of(job.type) for job in jobs if job.started_s is not None]
+        times += [job.started_s + least.for_type(job.type) for job in jobs if job.started_s is not None]
     return times

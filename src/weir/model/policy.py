@@ -58,7 +58,7 @@ class DurationByType(PolicySection):
         """Return True if any of them is set."""
         return bool(self.build or self.train or self.inference)
 
-    def of(self, type_: WorkloadType) -> float:
+    def for_type(self, type_: WorkloadType) -> float:
         """Return the duration for workloads of `type_`."""
         return float(getattr(self, type_.value))
 
@@ -70,7 +70,7 @@ class FractionByType(PolicySection):
     train: Fraction = 0.0
     inference: Fraction = 0.0
 
-    def of(self, type_: WorkloadType) -> float:
+    def for_type(self, type_: WorkloadType) -> float:
         """Return the fraction for workloads of `type_`."""
         return float(getattr(self, type_.value))
 

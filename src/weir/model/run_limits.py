@@ -11,7 +11,9 @@ from weir.model.workloads import Workload
 
 def longest_run_s(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy) -> float | None:
     """Return the maximum run time of a workload; None without one."""
-    return least_limit(spec.max_runtime_s, rule_of(project.max_runtime_s, rules.max_runtime.of(spec.type)))
+    return least_limit(
+        spec.max_runtime_s, rule_of(project.max_runtime_s, rules.max_runtime.for_type(spec.type))
+    )
 
 
 def stop_grace_s(spec: Workload, project: QueueTimeLimits, rules: LifecyclePolicy) -> float:

@@ -53,8 +53,8 @@ def stacked(
     for curve in thin:
         below = tops
         tops = [low + value for low, value in zip(below, curve.values, strict=True)]
-        path = _line(frame, _at(span, points, per_point), tops) + _back(
-            frame, _at(span, points, per_point), below
+        path = _line(frame, _middles_s(span, points, per_point), tops) + _back(
+            frame, _middles_s(span, points, per_point), below
         )
         parts.append(f'<path class="area" style="fill:{curve.colour}" d="{path}"/>')
     if capacity:
@@ -78,7 +78,7 @@ def lines(
     most = max([value for curve in thin for value in curve.values] + [rule[0] if rule else 0.0])
     frame = _frame(size, span, HEADROOM * most)
     parts = [_grid(frame, span)]
-    xs = _at(span, points, per_point)
+    xs = _middles_s(span, points, per_point)
     for curve in thin:
         path = _line(frame, xs, curve.values)
         if wash and curve is thin[-1]:
@@ -125,7 +125,7 @@ def _frame(size: tuple[int, int], span: Span, y_high: float) -> Frame:
     return Frame(LEFT, TOP, width - LEFT - RIGHT, height - TOP - BOTTOM, span.start_s, span.end_s, y_high)
 
 
-def _at(span: Span, points: int, per_point: int) -> list[float]:
+def _middles_s(span: Span, points: int, per_point: int) -> list[float]:
     """Return the middle of each interval; the first and the last point are at the edges."""
     middles = [span.start_s + (index + 0.5) * per_point * span.width_s for index in range(points)]
     if middles:

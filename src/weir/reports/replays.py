@@ -49,7 +49,7 @@ class Metric:
     """A number of the comparison. `less` is True if less is better, None if neither is."""
 
     name: str
-    of: Callable[[Mapping[str, Any]], float]
+    value: Callable[[Mapping[str, Any]], float]
     written: Callable[[float], str]
     less: bool | None = True
 
@@ -145,7 +145,7 @@ def _compared(runs: Sequence[Run]) -> str:
     rows = []
     for index, run in enumerate(runs):
         cells = "".join(
-            _cell(column.written(column.of(run.numbers)), run in best[column.name]) for column in COLUMNS
+            _cell(column.written(column.value(run.numbers)), run in best[column.name]) for column in COLUMNS
         )
         dot = f'<i style="background:{_run_colour(index, len(runs))}"></i>'
         rows.append(f"<tr><th>{dot}{escape(run.name)}</th>{cells}</tr>")
@@ -154,9 +154,9 @@ def _compared(runs: Sequence[Run]) -> str:
 
 def _best(column: Metric, runs: Sequence[Run]) -> list[Run]:
     """Return the runs with the best value, or none if all are equal."""
-    if column.less is None or len({column.written(column.of(run.numbers)) for run in runs}) == 1:
+    if column.less is None or len({column.written(column.value(run.numbers)) for run in runs}) == 1:
         return []
-    values = [column.of(run.numbers) for run in runs]
+    values = [column.value(run.numbers) for run in runs]
     best = min(values) if column.less else max(values)
     return [run for run, value in zip(runs, values, strict=True) if value == best]
 

@@ -51,29 +51,29 @@ def _check_links(node: NodeEntry, path: Path, mistakes: Mistakes) -> None:
         for position, device in enumerate(link):
             device_path = (*path, index, position)
             if device >= node.gpus:
-                mistakes.at(device_path, f"links: there is no device {device}; {_devices_of(node)}")
+                mistakes.add(device_path, f"links: there is no device {device}; {_devices_of(node)}")
             elif device in link[:position]:
-                mistakes.at(device_path, f"links: device {device} is named twice in one link; name it once")
+                mistakes.add(device_path, f"links: device {device} is named twice in one link; name it once")
 
 
 def _check_foreign(node: NodeEntry, path: Path, mistakes: Mistakes) -> None:
     for index, device in enumerate(node.foreign_devices):
         if device >= node.gpus:
             right = _devices_of(node, "foreign_devices")
-            mistakes.at((*path, index), f"foreign_devices: there is no device {device}; {right}")
+            mistakes.add((*path, index), f"foreign_devices: there is no device {device}; {right}")
         elif device in node.foreign_devices[:index]:
-            mistakes.at((*path, index), f"foreign_devices: device {device} is named twice; name it once")
+            mistakes.add((*path, index), f"foreign_devices: device {device} is named twice; name it once")
 
 
 def _check_outages(node: NodeEntry, path: Path, mistakes: Mistakes) -> None:
     for index, outage in enumerate(node.outages):
         if outage.ends is not None and outage.ends <= outage.begins:
             text = "ends: the outage would end before it begins; write a later time"
-            mistakes.at((*path, index, "ends"), text)
+            mistakes.add((*path, index, "ends"), text)
         for position, device in enumerate(outage.gpus or ()):
             if device >= node.gpus:
                 text = f"gpus: there is no device {device}; {_devices_of(node, 'gpus')}"
-                mistakes.at((*path, index, "gpus", position), text)
+                mistakes.add((*path, index, "gpus", position), text)
 
 
 def _devices_of(node: NodeEntry, key: str = "links") -> str:
@@ -88,7 +88,7 @@ def check_queue(queue: QueueEntry, path: Path, mistakes: Mistakes) -> None:
             limit, wanted = shown(queue.limit[resource]), shown(queue.quota[resource])
             right = f"write {wanted} or more, or lower the quota"
             text = f"limit.{resource}: {limit} is below the quota of {wanted}; {right}"
-            mistakes.at((*path, "limit", resource), text)
+            mistakes.add((*path, "limit", resource), text)
 
 
 def _finite(bounds: Mapping[str, Written]) -> dict[str, int]:
@@ -101,22 +101,22 @@ def check_group(group: GroupEntry, path: Path, mistakes: Mistakes) -> None:
     written = group.model_fields_set
     if group.min is not None and group.min > group.count:
         text = f"min: {group.min} is more than the count of {group.count}; write at most {group.count}"
-        mistakes.at((*path, "min"), text)
+        mistakes.add((*path, "min"), text)
     if group.gpu_memory is not None and "gpus" in written:
         text = "gpus and gpu_memory are both written, and each requests a part of a device; keep one"
-        mistakes.at((*path, "gpu_memory"), text)
+        mistakes.add((*path, "gpu_memory"), text)
     elif group.devices is not None and group.gpu_memory is None and not 0 < group.gpus < WHOLE_MILLI:
         text = (
             "devices goes with a share below 1 or with gpu_memory; leave it out, gpus says how many devices"
         )
-        mistakes.at((*path, "devices"), text)
+        mistakes.add((*path, "devices"), text)
     if group.gpu_weight != WHOLE_MILLI and (group.gpu_memory is not None or 0 < group.gpus < WHOLE_MILLI):
         text = "gpu_weight goes with whole devices; leave it out, or write a whole number of gpus"
-        mistakes.at((*path, "gpu_weight"), text)
+        mistakes.add((*path, "gpu_weight"), text)
     if len(group.placed) > group.count:
         most = f"write at most {group.count}, or raise count"
         text = f"placed: lists {len(group.placed)} pods of {group.count}; {most}"
-        mistakes.at((*path, "placed"), text)
+        mistakes.add((*path, "placed"), text)
     for index, toleration in enumerate(group.tolerations):
         _check_toleration(toleration, (*path, "tolerations", index), mistakes)
     _check_rules(group, path, mistakes)
@@ -133,26 +133,26 @@ def _check_rules(group: PodsEntry, path: Path, mistakes: Mistakes) -> None:
     seen: set[str] = set()
     for index, mark in enumerate(group.marks):
         if mark in seen:
-            mistakes.at((*path, "marks", index), f"marks: {mark} is named twice; name it once")
+            mistakes.add((*path, "marks", index), f"marks: {mark} is named twice; name it once")
         seen.add(mark)
     for index, spread in enumerate(group.spread):
         if spread.weight is not None and spread.min_domains > 1:
             text = "min_domains goes with a spread that must hold; leave it out, or leave out weight"
-            mistakes.at((*path, "spread", index, "min_domains"), text)
+            mistakes.add((*path, "spread", index, "min_domains"), text)
 
 
 def _check_expression(expression: ExpressionEntry, path: Path, mistakes: Mistakes) -> None:
     operator, values = expression.operator, expression.values
     if operator in ("In", "NotIn"):
         if not values:
-            mistakes.at(path, f"{operator} needs values; add values: the allowed values of the label")
+            mistakes.add(path, f"{operator} needs values; add values: the allowed values of the label")
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             text = f"values: {operator} asks for none; leave them out, or write operator: In"
-            mistakes.at((*path, "values"), text)
+            mistakes.add((*path, "values"), text)
     elif len(values) != 1 or not _is_whole(values[0]):
         text = f'{operator} compares with one whole number; write values with one, such as ["8"]'
-        mistakes.at(path, text)
+        mistakes.add(path, text)
 
 
 def _is_whole(value: str) -> bool:
@@ -165,9 +165,9 @@ def _is_whole(value: str) -> bool:
 
 def _check_toleration(toleration: TolerationEntry, path: Path, mistakes: Mistakes) -> None:
     if not toleration.key and toleration.operator == "Equal":
-        mistakes.at(path, "a toleration names no key; add key, or operator: Exists to tolerate everything")
+        mistakes.add(path, "a toleration names no key; add key, or operator: Exists to tolerate everything")
     if toleration.value and toleration.operator == "Exists":
-        mistakes.at(
+        mistakes.add(
             (*path, "value"), "value: Exists asks for no value; leave it out, or write operator: Equal"
         )
 
@@ -178,20 +178,20 @@ def check_workload(workload: WorkloadEntry, submitted: float, path: Path, mistak
     least = sum(map(minimum, workload.pods))
     wanted = workload.min_pods
     if wanted is not None and wanted > total:
-        mistakes.at(
+        mistakes.add(
             (*path, "min_pods"), f"min_pods: {wanted} is more than its {total} pods; write at most {total}"
         )
     if wanted is not None and wanted < least:
         text = f"min_pods: {wanted} is below the {least} its groups need; write {least} or more, or lower min"
-        mistakes.at((*path, "min_pods"), text)
+        mistakes.add((*path, "min_pods"), text)
     topology = workload.topology
     if topology is not None and topology.required is None and topology.preferred is None:
         text = "topology names no level; add required or preferred, or leave it out"
-        mistakes.at((*path, "topology"), text)
+        mistakes.add((*path, "topology"), text)
     if workload.started is None:
         return
     if not any(place is not None for group in workload.pods for place in group.placed):
-        mistakes.at((*path, "started"), "started: none of its pods is placed; leave it out, or add placed")
+        mistakes.add((*path, "started"), "started: none of its pods is placed; leave it out, or add placed")
     elif workload.started < submitted:
         text = f"started: is before it was submitted at {span(submitted)}; write {span(submitted)} or later"
-        mistakes.at((*path, "started"), text)
+        mistakes.add((*path, "started"), text)

@@ -129,11 +129,11 @@ def _syntax(text: str, error: Exception) -> tuple[int, str]:
         # The position is in bytes or characters, depending on the reader; the character decides.
         odd = error.character if isinstance(error.character, str) else chr(error.character)
         offset = text.find(odd)
-        return LineCounter(text).of(
+        return LineCounter(text).line_at(
             max(offset, 0)
         ), f"has the character {odd!r}; leave it out, or write it as an escape"
     if isinstance(error, UnicodeEncodeError):
-        return LineCounter(text).of(
+        return LineCounter(text).line_at(
             error.start
         ), "has an incomplete character (half of a surrogate pair); save the file as UTF-8 text"
     return 1, "is not YAML; write a scenario as docs/reference/scenarios.md shows"

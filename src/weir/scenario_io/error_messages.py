@@ -27,7 +27,7 @@ def add_errors(error: ValidationError, model: type[BaseModel], mistakes: Mistake
         where = tuple(detail["loc"])
         if where and where[-1] == "[key]":
             where = where[:-1]
-        mistakes.at(where, _words(detail, model, where, mistakes))
+        mistakes.add(where, _words(detail, model, where, mistakes))
     mistakes.untold += max(0, len(details) - mistakes.told_max)
 
 

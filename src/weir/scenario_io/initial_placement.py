@@ -88,7 +88,7 @@ def _take_resources(pod: InitialPod, floor: _FreeCapacity, mistakes: Mistakes) -
                 f"{pod.name} can't run on {pod.node.name}: it needs {written(resource, amount)} {resource},"
                 f" {has} is left; place it elsewhere, or give the node more"
             )
-            mistakes.at((*pod.path, "node"), text)
+            mistakes.add((*pod.path, "node"), text)
         floor.free[resource] = left - amount
 
 
@@ -100,10 +100,10 @@ def _are_devices(pod: InitialPod, devices: tuple[int, ...], mistakes: Mistakes) 
     for position, device in enumerate(devices):
         if device >= node.gpus:
             right = f"write 0 to {node.gpus - 1}" if node.gpus else "place it on a node with gpus"
-            mistakes.at((*path, position), f"gpus: {node.name} has no device {device}; {right}")
+            mistakes.add((*path, position), f"gpus: {node.name} has no device {device}; {right}")
             return False
         if device in devices[:position]:
-            mistakes.at(
+            mistakes.add(
                 (*path, position), f"gpus: device {device} is named twice; name {asked} different ones"
             )
             return False
@@ -111,7 +111,7 @@ def _are_devices(pod: InitialPod, devices: tuple[int, ...], mistakes: Mistakes) 
         text = (
             f"gpus: names {_count(len(devices), 'device', 'devices')}, its pod asks for {asked}; name {asked}"
         )
-        mistakes.at(path, text if asked else f"gpus: {pod.name} asks for no device; leave gpus out")
+        mistakes.add(path, text if asked else f"gpus: {pod.name} asks for no device; leave gpus out")
         return False
     return True
 
@@ -123,7 +123,7 @@ def _is_model(pod: InitialPod, mistakes: Mistakes) -> bool:
     has = f"has {model}" if model else "states no gpu_model"
     request = f"{pod.name} asks for {' or '.join(models)}"
     text = f"{request}, {pod.node.name} {has}; place it on a node of such a model"
-    mistakes.at((*pod.path, "node"), text)
+    mistakes.add((*pod.path, "node"), text)
     return False
 
 
@@ -150,7 +150,7 @@ def _take_devices(
             text = (
                 f"gpus: {pod.name} can't be on device {device} of {node.name}: {trouble}; name another device"
             )
-            mistakes.at((*pod.path, "gpus"), text)
+            mistakes.add((*pod.path, "gpus"), text)
         device_state.share -= share
         device_state.memory -= memory
         device_state.whole |= request.is_whole
@@ -163,7 +163,7 @@ def _lowest(pod: InitialPod, floor: _FreeCapacity, mistakes: Mistakes) -> tuple[
     if pod.request.is_shared:
         indices = _count(asked, "device index", "device indices")
         text = f"gpus is missing for {pod.name}, which shares devices; add gpus with {indices}"
-        mistakes.at(pod.path, text)
+        mistakes.add(pod.path, text)
         return ()
     if not _is_model(pod, mistakes):
         return ()
@@ -174,7 +174,7 @@ def _lowest(pod: InitialPod, floor: _FreeCapacity, mistakes: Mistakes) -> tuple[
             f"{pod.name} can't run on {pod.node.name}: it needs {needed}, {len(free)} left; "
             "place it elsewhere, or give the node more"
         )
-        mistakes.at((*pod.path, "node"), text)
+        mistakes.add((*pod.path, "node"), text)
     devices = tuple(free[:asked])
     for device in devices:
         floor.devices[device].first = pod.name

@@ -64,7 +64,7 @@ def spots(text: str, mistakes: Mistakes | None) -> Spot:
         mark = match[0]
         if mark in ",:":
             continue
-        line = lines.of(match.start())
+        line = lines.line_at(match.start())
         if mark in "{[":
             branch = SourceBranch(line, {} if mark == "{" else [])
             stack.append(branch)
@@ -88,6 +88,6 @@ def _tell_halves(text: str, mistakes: Mistakes) -> None:
                 json.loads(match[0]).encode()
             except UnicodeEncodeError:
                 mistakes.on(
-                    lines.of(match.start()),
+                    lines.line_at(match.start()),
                     "has half of a surrogate pair (\\ud8..); write both halves, or the character",
                 )

@@ -25,22 +25,22 @@ class NameIndex:
     """The names of one kind with their paths, and if all could be read."""
 
     noun: str
-    at: dict[str, Path] = field(default_factory=dict)
+    paths: dict[str, Path] = field(default_factory=dict)
     complete: bool = True
 
     def add(self, name: str, path: Path, mistakes: Mistakes) -> None:
         """Add a name; report it if it exists."""
-        if name in self.at:
-            first = mistakes.line(self.at[name])
-            mistakes.at(path, f"{self.noun} {name} is there already, on line {first}; write another name")
+        if name in self.paths:
+            first = mistakes.line(self.paths[name])
+            mistakes.add(path, f"{self.noun} {name} is there already, on line {first}; write another name")
         else:
-            self.at[name] = path
+            self.paths[name] = path
 
     def look_up(self, name: str | None, path: Path, mistakes: Mistakes) -> None:
         """Check a reference to a name."""
-        if name is None or name in self.at or not self.complete:
+        if name is None or name in self.paths or not self.complete:
             return
-        mistakes.at(path, f"there is no {self.noun} {name}; {nearest(name, self.at)}")
+        mistakes.add(path, f"there is no {self.noun} {name}; {nearest(name, self.paths)}")
 
 
 def entries(raw: Any, *path: Step) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -127,12 +127,12 @@ def _nodes(raw: Any, mistakes: Mistakes) -> NameIndex:
             node_names = expanded(name)
         except ValueError as error:
             names.complete = False
-            mistakes.at((*path, "name"), f"name: {error}")
+            mistakes.add((*path, "name"), f"name: {error}")
             continue
         total += len(node_names)
         if total > NODES_MAX:
             names.complete = False
-            mistakes.at((*path, "name"), f"with this there are more than {NODES_MAX} nodes; write fewer")
+            mistakes.add((*path, "name"), f"with this there are more than {NODES_MAX} nodes; write fewer")
             break
         for node_name in node_names:
             names.add(node_name, (*path, "name"), mistakes)
@@ -166,13 +166,13 @@ def _queues(raw: Any, mistakes: Mistakes) -> tuple[NameIndex, NameIndex]:
             if name is not None:
                 both.noun = noun
                 both.add(name, (*path, "name"), mistakes)
-                names.at.setdefault(name, (*path, "name"))
+                names.paths.setdefault(name, (*path, "name"))
     for key, link in (("departments", "parent"), ("projects", "department")):
         for path, entry in entries(raw, key):
             above = word(entry, link)
-            if above is not None and above in projects.at and above not in departments.at:
-                correction = nearest(above, departments.at)
-                mistakes.at((*path, link), f"{link}: {above} is a project, not a department; {correction}")
+            if above is not None and above in projects.paths and above not in departments.paths:
+                correction = nearest(above, departments.paths)
+                mistakes.add((*path, link), f"{link}: {above} is a project, not a department; {correction}")
             else:
                 departments.look_up(above, (*path, link), mistakes)
     _check_circles(raw, mistakes)
@@ -196,7 +196,9 @@ def _check_circles(raw: Any, mistakes: Mistakes) -> None:
         if current in seen:
             circle = seen[seen.index(current) :]
             cycle = " in ".join([*circle, circle[0]])
-            mistakes.at(paths[circle[0]], f"parent: {cycle} is a circle; leave out the parent of one of them")
+            mistakes.add(
+                paths[circle[0]], f"parent: {cycle} is a circle; leave out the parent of one of them"
+            )
         clear.update(seen)
 
 
@@ -205,9 +207,9 @@ def _project_of(
 ) -> None:
     departments, projects = queues
     name = word(workload, "project")
-    if name is not None and name in departments.at and name not in projects.at:
-        correction = nearest(name, projects.at)
-        mistakes.at((*path, "project"), f"project: {name} is a department, not a project; {correction}")
+    if name is not None and name in departments.paths and name not in projects.paths:
+        correction = nearest(name, projects.paths)
+        mistakes.add((*path, "project"), f"project: {name} is a department, not a project; {correction}")
     else:
         projects.look_up(name, (*path, "project"), mistakes)
 
@@ -228,7 +230,7 @@ def _topology_of(
         level = word(asked, key)
         if level is not None and name in levels_of and level not in levels_of[name]:
             correction = nearest(level, sorted(levels_of[name]))
-            mistakes.at(
+            mistakes.add(
                 (*path, "topology", key), f"{key}: topology {name} has no level {level}; {correction}"
             )
 
@@ -264,7 +266,9 @@ def _check_resources(raw: Any, mistakes: Mistakes) -> None:
                 for name in _keys(queue.get(key)):
                     if name not in resources and "/" not in name and not name.startswith(GPU_MODEL_PREFIX):
                         correction = nearest(name, resources)
-                        mistakes.at((*path, key, name), f"{key}: nothing has a resource {name}; {correction}")
+                        mistakes.add(
+                            (*path, key, name), f"{key}: nothing has a resource {name}; {correction}"
+                        )
 
 
 def _keys(value: Any) -> Iterable[str]:
@@ -282,7 +286,7 @@ def _check_expected(raw: Any, nodes: NameIndex, workloads: NameIndex, mistakes: 
             if kind == "workloads":
                 workloads.look_up(name, path, mistakes)
             elif pods is not None and not _is_pod(name, pods):
-                mistakes.at(
+                mistakes.add(
                     path, f"there is no pod {name}; write workload/group/index of one, its index from 0"
                 )
             expected = expect[kind][name]

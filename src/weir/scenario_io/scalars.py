@@ -101,7 +101,7 @@ def _no_word(written: Any) -> Any:
     return written
 
 
-def _of(resource: str) -> Callable[[Any], int]:
+def _amount_reader(resource: str) -> Callable[[Any], int]:
     return lambda written: amount(resource, _no_word(written))
 
 
@@ -250,10 +250,10 @@ Resource = Annotated[str, AfterValidator(_resource)]
 Bound = Annotated[Written, SkipValidation, WithJsonSchema(_BOUND)]
 Bounds = Annotated[dict[Resource, Bound], AfterValidator(_bounds)]
 Further = Annotated[str, AfterValidator(_further)]
-CpuMilli = Annotated[int, PlainValidator(_of(CPU)), WithJsonSchema(_QUANTITY)]
-Bytes = Annotated[int, PlainValidator(_of(MEMORY)), WithJsonSchema(_QUANTITY)]
+CpuMilli = Annotated[int, PlainValidator(_amount_reader(CPU)), WithJsonSchema(_QUANTITY)]
+Bytes = Annotated[int, PlainValidator(_amount_reader(MEMORY)), WithJsonSchema(_QUANTITY)]
 SomeBytes = Annotated[int, PlainValidator(_some(MEMORY)), WithJsonSchema(_QUANTITY)]
-Units = Annotated[int, PlainValidator(_of("")), WithJsonSchema(_QUANTITY)]
+Units = Annotated[int, PlainValidator(_amount_reader("")), WithJsonSchema(_QUANTITY)]
 GpuWeight = Annotated[int, PlainValidator(gpu_weight_milli), WithJsonSchema(_QUANTITY)]
 GpusMilli = Annotated[int, PlainValidator(_gpus), WithJsonSchema(_QUANTITY)]
 Weight = Annotated[float, PlainValidator(_weight), WithJsonSchema(_QUANTITY)]

@@ -59,7 +59,7 @@ class LineCounter:
             self._starts.append(offset + 1)
             offset = text.find("\n", offset + 1)
 
-    def of(self, position: int) -> int:
+    def line_at(self, position: int) -> int:
         """Return the line of a position, from 1."""
         return bisect_right(self._starts, position)
 
@@ -74,7 +74,7 @@ class Mistakes:
         self.untold = 0  # number of mistakes beyond the kept ones
         self.suggestions_left = SUGGESTIONS_MAX
         self.root: Spot | Callable[[], Spot] = 1  # a function where the position is costly to compute
-        self._found: dict[Mistake, None] = {}
+        self._mistakes: dict[Mistake, None] = {}
 
     def on(self, line: int, text: str) -> None:
         """Add a mistake on a line. Its text is shortened and escaped, so that it stays one line."""
@@ -84,9 +84,9 @@ class Mistakes:
             )
         if len(text) > _TEXT_LENGTH_MAX:
             text = f"{text[: _TEXT_LENGTH_MAX // 2]} ... {text[-_TEXT_LENGTH_MAX // 2 :]}"
-        self._found.setdefault(Mistake(self.file, line, text))
+        self._mistakes.setdefault(Mistake(self.file, line, text))
 
-    def at(self, path: Sequence[Step], text: str) -> None:
+    def add(self, path: Sequence[Step], text: str) -> None:
         """Add a mistake at a path."""
         self.on(self.line(path), text)
 
@@ -97,7 +97,7 @@ class Mistakes:
         return line_of(self.root, path)
 
     def __bool__(self) -> bool:
-        return bool(self._found)
+        return bool(self._mistakes)
 
     def refuse_if_any(self) -> None:
         """Refuse the file if anything is wrong with it.
@@ -105,9 +105,9 @@ class Mistakes:
         Raises:
             InvalidFile: with every mistake, by line, up to MISTAKES_MAX.
         """
-        if not self._found:
+        if not self._mistakes:
             return
-        mistakes = sorted(self._found, key=lambda mistake: mistake.line)
+        mistakes = sorted(self._mistakes, key=lambda mistake: mistake.line)
         left = max(0, len(mistakes) - MISTAKES_MAX) + self.untold
         if left:
             reported = mistakes[:MISTAKES_MAX]

@@ -94,7 +94,7 @@ def with_suggestions_found(answer: WhyAnswer, tried: SuggestionsFound | None) ->
     """Return an answer with the suggestions that were found; None: they aren't known yet."""
     results = SuggestionsFound() if tried is None else tried
     update = {
-        "suggestions": list(results.found),
+        "suggestions": list(results.suggestions),
         "untried": list(results.untried),
         "unfinished": tried is None,
     }

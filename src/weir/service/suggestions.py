@@ -44,7 +44,7 @@ class SuggestionOptions:
 class SuggestionsFound:
     """Suggestions, and the kinds of changes whose trials ended early for lack of time."""
 
-    found: tuple[Suggestion, ...] = ()
+    suggestions: tuple[Suggestion, ...] = ()
     untried: tuple[str, ...] = ()
 
 

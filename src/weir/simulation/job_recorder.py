@@ -60,7 +60,7 @@ class JobRecorder(EventObserver):
         means = partial(IntervalMeans, self.first_s, self.width_s)
         self.allocated = defaultdict[str, IntervalMeans](means)
         self.waiting = defaultdict[str, IntervalMeans](means)
-        self.there = means()
+        self.capacity = means()
         self.nodes: dict[str, Node] = {}
         self.ended = 0
         self._durations_s = {job_trace.workload.name: job_trace.duration_s for job_trace in job_traces}
@@ -94,7 +94,7 @@ class JobRecorder(EventObserver):
 
     def close(self, now_s: float) -> None:
         """End the replay."""
-        for timeline in (*self.allocated.values(), *self.waiting.values(), self.there):
+        for timeline in (*self.allocated.values(), *self.waiting.values(), self.capacity):
             timeline.settle(now_s)
 
     # Events
@@ -102,12 +102,12 @@ class JobRecorder(EventObserver):
     def _node_set(self, event: NodeSet) -> None:
         before = self.nodes.get(event.node.name)
         self.nodes[event.node.name] = event.node
-        self.there.change(self._now_s, event.node.gpus - (before.gpus if before else 0))
+        self.capacity.change(self._now_s, event.node.gpus - (before.gpus if before else 0))
 
     def _node_lost(self, event: NodeLost) -> None:
         node = self.nodes.pop(event.name, None)
         if node is not None:
-            self.there.change(self._now_s, -node.gpus)
+            self.capacity.change(self._now_s, -node.gpus)
 
     def _submitted(self, event: WorkloadSubmitted) -> None:
         workload = event.workload

@@ -72,7 +72,7 @@ def wait_s(line: JobRecord, end_s: float) -> float:
 
 def allocation(recorder: JobRecorder) -> float:
     """Return allocated device time as a part of available device time, over the submission window."""
-    available = sum(recorder.there.means(INTERVALS))
+    available = sum(recorder.capacity.means(INTERVALS))
     allocated = sum(sum(timeline.means(INTERVALS)) for timeline in recorder.allocated.values())
     return allocated / available if available else 0.0
 

@@ -79,7 +79,7 @@ class SimulatedCluster:
         self._changed_speed: dict[str, JobProgress] = {}
         self._await_next()
         if measured_every_s:
-            self.at(measured_every_s, self._measure, None)
+            self.schedule(measured_every_s, self._measure, None)
         self.connect()
 
     # Time
@@ -108,7 +108,7 @@ class SimulatedCluster:
         """Return True if there are facts for control."""
         return bool(self._inbox)
 
-    def at(self, at_s: float, do: Callable[[Any], None], argument: Any, order: int = _OTHER) -> None:
+    def schedule(self, at_s: float, do: Callable[[Any], None], argument: Any, order: int = _OTHER) -> None:
         """Schedule an event."""
         heappush(self._queue, (at_s, order, next(self._numbers), do, argument))
 
@@ -176,7 +176,7 @@ class SimulatedCluster:
         node = self.nodes.get(place.node)
         alive = run.alive[pod] = SimulatedPod(place, effect.start, self.now_s)
         if node is None:
-            self.at(self.now_s + NOTICED_AFTER_S, self._exits, (pod, effect.start, PodExit.LOST))
+            self.schedule(self.now_s + NOTICED_AFTER_S, self._exits, (pod, effect.start, PodExit.LOST))
             return
         alive.ran = True
         alive.gpus = gpus_of(run.job_trace.workload.groups[pod.group].request, node)
@@ -184,7 +184,7 @@ class SimulatedCluster:
         self._changed_speed[pod.workload] = run
         if run.exits and run.is_done():
             # Its gang has just finished
-            self.at(self.now_s, self._exits, (pod, effect.start, PodExit.DONE))
+            self.schedule(self.now_s, self._exits, (pod, effect.start, PodExit.DONE))
             return
         self.started(effect)
 
@@ -200,7 +200,7 @@ class SimulatedCluster:
             self.exit(effect.pod, PodExit.STOPPED)
             return
         alive.stopping = True
-        self.at(self.now_s + takes_s, self._exits, (effect.pod, effect.start, PodExit.STOPPED))
+        self.schedule(self.now_s + takes_s, self._exits, (effect.pod, effect.start, PodExit.STOPPED))
 
     def stop_takes_s(self, effect: StopPod) -> float:  # noqa: ARG002 - faults read it
         """Return the time a pod takes to stop: 0, unless faults are injected."""
@@ -262,7 +262,7 @@ class SimulatedCluster:
         if self._submitted < len(self._coming):
             job_trace = self._coming[self._submitted]
             self._submitted += 1
-            self.at(job_trace.workload.submitted_s, self._submit, job_trace, _SUBMITS)
+            self.schedule(job_trace.workload.submitted_s, self._submit, job_trace, _SUBMITS)
 
     def _submit(self, job_trace: JobTrace) -> None:
         workload = job_trace.workload
@@ -277,7 +277,7 @@ class SimulatedCluster:
                 used = 0.0 if self.now_s >= run.started_s + run.job_trace.idle_after_s else 1.0
                 self.tell(UtilizationSampled(name, used, self.now_s))
         if self.runs or self._queue:
-            self.at(self.now_s + self.measured_every_s, self._measure, None)
+            self.schedule(self.now_s + self.measured_every_s, self._measure, None)
 
     def _plan_ahead(self) -> None:
         """Update the speed of jobs whose pods have just started, stopped or failed."""
@@ -292,9 +292,9 @@ class SimulatedCluster:
     def _plan_next(self, run: JobProgress) -> None:
         ends_s, saves_s = run.ends_s(), run.next_save_s()
         if saves_s < ends_s:
-            self.at(saves_s, self._saves, (run, run.version), _SAVES)
+            self.schedule(saves_s, self._saves, (run, run.version), _SAVES)
         elif ends_s < inf:
-            self.at(ends_s, self._ends, (run, run.version), _ENDS)
+            self.schedule(ends_s, self._ends, (run, run.version), _ENDS)
 
     def _saves(self, planned: tuple[JobProgress, int]) -> None:
         run, version = planned

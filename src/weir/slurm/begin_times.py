@@ -44,7 +44,7 @@ def _moment(text: str, now: datetime) -> datetime | None:
         return None if size is None else now + timedelta(seconds=int(f"{match[1]}{match[2]}") * size)
     if _ISO.fullmatch(text):
         day, _, clock = text.partition("T")
-        return _at(date.fromisoformat(day), _clock(clock) if clock else time_of_day(0))
+        return _local_time(date.fromisoformat(day), _clock(clock) if clock else time_of_day(0))
     return _day_and_time(text, now)
 
 
@@ -67,9 +67,9 @@ def _day_and_time(text: str, now: datetime) -> datetime | None:
             return None
     if day is None:
         assert clock is not None
-        today = _at(now.date(), clock)
-        return today if today > now else _at(now.date() + timedelta(days=1), clock)
-    return _at(day, clock or time_of_day(0))
+        today = _local_time(now.date(), clock)
+        return today if today > now else _local_time(now.date() + timedelta(days=1), clock)
+    return _local_time(day, clock or time_of_day(0))
 
 
 def _date(word: str, now: datetime) -> date | None:
@@ -103,6 +103,6 @@ def _clock(word: str) -> time_of_day:
     return time_of_day(hour, int(match[2]), int(match[3] or 0))
 
 
-def _at(day: date, clock: time_of_day) -> datetime:
+def _local_time(day: date, clock: time_of_day) -> datetime:
     """Return a time of this machine's zone, whose offset then may differ from that of today."""
     return datetime.fromtimestamp(datetime.combine(day, clock).timestamp()).astimezone()

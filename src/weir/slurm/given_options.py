@@ -106,11 +106,11 @@ def _long(words: Sequence[Located], index: int, table: OptionTable) -> tuple[lis
     name, parted, value = word.text[2:].partition("=")
     option = _named(name, word.where, table)
     if option.takes == "nothing" and parted:
-        raise SlurmError(f"{_at(word)}--{option.name} takes no value: write --{option.name}")
+        raise SlurmError(f"{_place(word)}--{option.name} takes no value: write --{option.name}")
     if parted or option.takes != "value":
         return [GivenOption(option, value if parted else None, word.where)], 1
     if index + 1 == len(words):
-        raise SlurmError(f"{_at(word)}--{option.name} has no value: write --{option.name}=VALUE")
+        raise SlurmError(f"{_place(word)}--{option.name} has no value: write --{option.name}=VALUE")
     return [GivenOption(option, words[index + 1].text, word.where)], 2
 
 
@@ -123,7 +123,7 @@ def _short(words: Sequence[Located], index: int, table: OptionTable) -> tuple[li
         option = table.by_letter.get(letter)
         if option is None:
             raise SlurmError(
-                f"{_at(word)}-{letter} is no option of {table.program}: `man {table.program}` lists them"
+                f"{_place(word)}-{letter} is no option of {table.program}: `man {table.program}` lists them"
             )
         if option.takes == "nothing":
             given.append(GivenOption(option, None, word.where))
@@ -131,7 +131,7 @@ def _short(words: Sequence[Located], index: int, table: OptionTable) -> tuple[li
         if rest or option.takes == "optional":
             return [*given, GivenOption(option, rest or None, word.where)], 1
         if index + 1 == len(words):
-            raise SlurmError(f"{_at(word)}-{letter} has no value: write --{option.name}=VALUE")
+            raise SlurmError(f"{_place(word)}-{letter} has no value: write --{option.name}=VALUE")
         return [*given, GivenOption(option, words[index + 1].text, word.where)], 2
     return given, 1
 
@@ -155,5 +155,5 @@ def last_of(given: Iterable[GivenOption]) -> dict[str, GivenOption]:
     return {option.name: option for option in given}
 
 
-def _at(word: Located) -> str:
+def _place(word: Located) -> str:
     return f"{word.where}: " if word.where else ""

@@ -68,7 +68,7 @@ class SweepParameter:
         """Return the environment variable that holds its value."""
         return f"{PARAMETER_VARIABLES}_{_NOT_IN_VARIABLES.sub('_', self.name).upper()}"
 
-    def at(self, fraction: float) -> Value:
+    def value_at(self, fraction: float) -> Value:
         """Return the value at a fraction of the range, from 0 to below 1."""
         if self.scale is Scale.CHOICE:
             return self.choices[int(fraction * len(self.choices))]

@@ -51,7 +51,7 @@ def check_sampler(sampler: str) -> None:
 def random_point(space: Sequence[SweepParameter], seed: int, number: int) -> Values:
     """Return the point of a trial, drawn independently of all others."""
     chance = random.Random(f"{seed}/{number}")  # noqa: S311 - no secret
-    return {parameter.name: parameter.at(chance.random()) for parameter in space}
+    return {parameter.name: parameter.value_at(chance.random()) for parameter in space}
 
 
 def grid_point(space: Sequence[SweepParameter], seed: int, number: int) -> Values:

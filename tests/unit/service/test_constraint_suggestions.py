@@ -35,7 +35,7 @@ def suggested(nodes: list[Node], waits: Workload, *, holds: str = "") -> dict[st
         reduce(cluster, PodAssigned(place, NOW_S - 3600))
     reduce(cluster, WorkloadSubmitted(waits, 0.0))
     state = DecisionState(cluster, EngineCache(), Policy(), NOW_S)
-    found = suggestions(lambda read: read(state), waits.name, SuggestionOptions(PRIORITY_MAX)).found
+    found = suggestions(lambda read: read(state), waits.name, SuggestionOptions(PRIORITY_MAX)).suggestions
     return {next(iter(each.change), "time"): each.sentence for each in found}
 
 

@@ -32,7 +32,7 @@ class Trials:
 
 
 def sentences(found: SuggestionsFound | None) -> list[str] | None:
-    return None if found is None else [each.sentence for each in found.found]
+    return None if found is None else [each.sentence for each in found.suggestions]
 
 
 @pytest.fixture

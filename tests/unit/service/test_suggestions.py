@@ -66,7 +66,7 @@ def waits(
     reduce(cluster, PodAssigned(Placement(PodKey("runs-99", 0, 0), "n", (0, 1, 2, 3)), NOW_S - ran_s))
     reduce(cluster, WorkloadSubmitted(workload("waits", type_=WorkloadType.TRAIN), 0.0))
     state = DecisionState(cluster, EngineCache(), Policy(), NOW_S)
-    found = suggestions(lambda read: read(state), "waits", SuggestionOptions(PRIORITY_MAX)).found
+    found = suggestions(lambda read: read(state), "waits", SuggestionOptions(PRIORITY_MAX)).suggestions
     return [each for each in found if each.at_s is not None]
 
 
@@ -105,11 +105,11 @@ def test_what_there_is_no_time_for_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     cluster = full_pool()
     state = DecisionState(cluster, EngineCache(), Policy(), NOW_S)
     whole = suggestions(lambda read: read(state), "waits", SuggestionOptions(PRIORITY_MAX))
-    assert (len(whole.found), whole.untried) == (2, ())
-    assert whole.found[0].change == {"gpus": 2}
+    assert (len(whole.suggestions), whole.untried) == (2, ())
+    assert whole.suggestions[0].change == {"gpus": 2}
     monkeypatch.setattr(what_if, "TRIALS_MAX", 2)  # enough to find fewer devices, and for nothing more
     part = suggestions(lambda read: read(state), "waits", SuggestionOptions(PRIORITY_MAX))
-    assert part.found == whole.found[:1]
+    assert part.suggestions == whole.suggestions[:1]
     assert part.untried[-1] == "the end of one running workload"
 
 
@@ -126,7 +126,7 @@ def test_suggestions_end_with_the_control_loop() -> None:
             return read(state)
 
     found = suggestions(Ends(), "waits", SuggestionOptions(PRIORITY_MAX))
-    assert [each.change for each in found.found] == [{"gpus": 2}]
+    assert [each.change for each in found.suggestions] == [{"gpus": 2}]
     assert "the end of one running workload" in found.untried
 
 

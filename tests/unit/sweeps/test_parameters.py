@@ -87,7 +87,7 @@ def test_bad_name_is_refused(name: str) -> None:
     fraction=st.floats(0, 1, exclude_max=True),
 )
 def test_values_are_in_range(kind: str, low: int, width: int, fraction: float) -> None:
-    value = parse_parameter("x", f"{kind}:{low}..{low + width}").at(fraction)
+    value = parse_parameter("x", f"{kind}:{low}..{low + width}").value_at(fraction)
     assert isinstance(value, int if "int" in kind else float)
     assert low <= value <= low + width  # type: ignore[operator]
 
@@ -99,7 +99,7 @@ def test_each_whole_number_and_each_choice_is_as_likely() -> None:
         (parse_parameter("s", "float:0..0.75:0.25"), [0.0, 0.25, 0.5, 0.75]),
         (parse_parameter("i", "int:2..8:2"), [2, 4, 6, 8]),
     ):
-        assert [parameter.at((at + 0.5) / 4) for at in range(4)] == values
+        assert [parameter.value_at((at + 0.5) / 4) for at in range(4)] == values
         assert list(parameter.points() or ()) == values
 
 

@@ -171,12 +171,12 @@ def _check(submission: SweepSubmission, errors: BodyErrors) -> None:
     name, workload = submission.name, submission.workload
     if name is not None and not _NAME.fullmatch(name):
         text = f"name: {name[:80]!r} is no name of an object; write small letters, digits and dashes"
-        errors.at(("name",), text)
+        errors.add(("name",), text)
     if not _is_preemptible(workload):
         text = "type: trials of a sweep are preemptible; write train, or a priority below 100"
-        errors.at(("workload", "type"), text)
+        errors.add(("workload", "type"), text)
     for place, text in beyond_object(submission):
-        errors.at((place,), text)
+        errors.add((place,), text)
 
 
 def _is_preemptible(workload: Submission) -> bool:

@@ -112,7 +112,7 @@ class CronJobs:
                 f"name: {name[:80]!r} is no name of a CronJob; write small letters, digits and dashes, "
                 "at most 52"
             )
-            errors.at(("name",), text)
+            errors.add(("name",), text)
         asked = read_model(ScheduleAsked, body, errors)
         check_schedule(asked, errors)
         errors.refuse_if_any()

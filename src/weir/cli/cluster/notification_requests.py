@@ -94,10 +94,10 @@ class NotificationRequests:
         errors = BodyErrors("The notification")
         asked = read_model(NotificationAsked, body, errors)
         if asked.channel == "desktop":
-            errors.at(("channel",), f"channel: {NO_DESKTOP}")
+            errors.add(("channel",), f"channel: {NO_DESKTOP}")
         unknown = [topic for topic in asked.on if topic not in TOPICS]
         if unknown:
-            errors.at(
+            errors.add(
                 ("on",), f"on: a cluster doesn't tell of {unknown[0]}; write one of {', '.join(TOPICS)}"
             )
         errors.refuse_if_any()

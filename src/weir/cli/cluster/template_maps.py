@@ -125,7 +125,7 @@ class TemplateMaps:
             text = (
                 f"name: {name[:80]!r} can't be one here; write small letters, digits and dashes, at most 63"
             )
-            errors.at(("name",), text)
+            errors.add(("name",), text)
         asked = read_model(TemplateAsked, body, errors)
         workload = {**asked.workload, "project": asked.workload.get("project", project)}
         check_template(project, workload, asked.parameters, errors)

@@ -160,7 +160,7 @@ def _read(file: Path) -> tuple[dict[str, Any], Any]:
     mistakes.refuse_if_any()
     parameters = body.get("parameters", [])
     if not isinstance(parameters, list) or not all(isinstance(parameter, dict) for parameter in parameters):
-        mistakes.at(
+        mistakes.add(
             ("parameters",), "parameters: is no list of mappings; write - name: lr on a line below it"
         )
     mistakes.refuse_if_any()

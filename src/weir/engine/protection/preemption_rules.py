@@ -271,7 +271,7 @@ def effective_priority(job: Job, policy: Policy, now_s: float) -> float:
 
 def is_past_min_runtime(job: Job, policy: Policy, now_s: float) -> bool:
     """Return True if a running workload has had its minimum run time."""
-    least = policy.min_runtime.of(job.type)
+    least = policy.min_runtime.for_type(job.type)
     exempt = job.spec.overrun or job.spec.unprotected
     return not least or exempt or job.started_s is None or now_s - job.started_s >= least
 

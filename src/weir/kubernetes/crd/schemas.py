@@ -172,14 +172,14 @@ def _read(form: type[Form], spec: Mapping[str, Any], given: Mapping[str, Any]) -
     fields = _FieldMistakes(form)
     for key in spec:
         if key in OF_METADATA and key in form.model_fields:
-            fields.at((key,), f"unknown key {key}; leave it out, because the object's metadata has it")
+            fields.add((key,), f"unknown key {key}; leave it out, because the object's metadata has it")
     try:
         parsed = form.model_validate({**written, **given})
     except ValidationError as error:
         add_errors(error, form, fields)
         parsed = None
-    if fields.found:
-        raise InvalidObject("; ".join(fields.found))
+    if fields.texts:
+        raise InvalidObject("; ".join(fields.texts))
     assert parsed is not None
     return parsed
 
@@ -189,14 +189,14 @@ class _FieldMistakes(Mistakes):
 
     def __init__(self, form: type[BaseModel]) -> None:
         super().__init__("")
-        self.found: dict[str, None] = {}
+        self.texts: dict[str, None] = {}
         self._words = {name: camel(name) for name in _names(form) if camel(name) != name}
 
-    def at(self, path: Any, text: str) -> None:  # noqa: ARG002 - an object has no lines
+    def add(self, path: Any, text: str) -> None:  # noqa: ARG002 - an object has no lines
         """Add a mistake."""
         for word, called in self._words.items():
             text = text.replace(word, called)
-        self.found.setdefault(text)
+        self.texts.setdefault(text)
 
 
 def _names(form: type[BaseModel]) -> Iterator[str]:

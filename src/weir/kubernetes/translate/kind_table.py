@@ -192,28 +192,28 @@ def built_in() -> list[KindRule]:
 def _check(rule: KindRule, path: tuple[str | int, ...], mistakes: Mistakes) -> None:
     """Record the mistakes between the keys of one entry."""
     if bool(rule.pods) + rule.below + (not rule.workload) != 1:
-        mistakes.at(
+        mistakes.add(
             path,
             "pods, below or workload: false: write one of them, pods: [{count: 1}] if each pod is by itself",
         )
     for index, part in enumerate(rule.pods):
         part_path = (*path, "pods", index)
         if part.name is not None and part.each is None:
-            mistakes.at((*part_path, "name"), "name is only valid with each; write role, or each and name")
+            mistakes.add((*part_path, "name"), "name is only valid with each; write role, or each and name")
         if part.role and part.each is not None:
-            mistakes.at(
+            mistakes.add(
                 (*part_path, "role"), "role and each are both written; write name instead of role, or no each"
             )
         if part.role and rule.role is None:
-            mistakes.at(
+            mistakes.add(
                 (*part_path, "role"), f"role: write the label that tells the role of a pod of {rule.kind} too"
             )
     suspended = rule.suspended
     if rule.suspends is not None and (suspended is None or suspended.words or suspended.type):
-        mistakes.at(
+        mistakes.add(
             (*path, "suspends"), "suspends: write the field that it sets as suspended: spec.suspend, say"
         )
     if rule.gang not in ("owner", "pod") and "/" not in rule.gang:
-        mistakes.at(
+        mistakes.add(
             (*path, "gang"), f"gang: {rule.gang!r} isn't known; write owner, pod or a label such as a.io/b"
         )

@@ -96,7 +96,7 @@ class UseClassifier:
             run = (name, frozenset(member.uid for member in members))
             window = windows[run] = self._windows.get(run) or ActivityWindow()
             kind = members[0].type
-            interactive, below = kind is WorkloadType.BUILD, rules.idle_below.of(kind)
+            interactive, below = kind is WorkloadType.BUILD, rules.idle_below.for_type(kind)
             sample = _sample(members, pod_metrics, uses, at_s)
             is_measured = sample.cores is not None and sample.network is not None
             if not is_measured or (interactive and not ignores_interaction):

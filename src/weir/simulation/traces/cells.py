@@ -11,15 +11,15 @@ _WHOLE_MAX = 1_000_000
 class Cells:
     """A line of a table. Every method returns the default if the cell is empty or invalid."""
 
-    __slots__ = ("_of", "note")
+    __slots__ = ("_by_column", "note")
 
     def __init__(self, by_column: Mapping[str, str], note: Callable[[str], None]) -> None:
-        self._of = by_column
+        self._by_column = by_column
         self.note = note
 
     def text(self, column: str) -> str:
         """Return the text of a cell without surrounding space."""
-        return self._of.get(column, "").strip()
+        return self._by_column.get(column, "").strip()
 
     def amount(self, column: str, resource: str, default: int) -> int:
         """Return an amount of a resource."""

@@ -293,7 +293,7 @@ class SchedulerAnswers:
             return SuggestionsFound()
         told = [
             advised(suggestion, workload.key, owner, self._gpu_resource, classes)
-            for suggestion in outcome.found
+            for suggestion in outcome.suggestions
         ]
         return SuggestionsFound(tuple(told), outcome.untried)
 

@@ -191,20 +191,20 @@ class Maintenance:
         fields, now_s, gpus = FieldErrors("The maintenance window"), self._wall_s(), self._pool.node.gpus
         check_name(window.name, fields)
         if window.name == _DRAIN or window.name.startswith(f"{_DRAIN}-gpu-"):
-            fields.at(("name",), "name: this name is for drains at a time; write another")
+            fields.add(("name",), "name: this name is for drains at a time; write another")
         elif self._present().get(window.name) is not None:
-            fields.at(("name",), f"name: there is a window {window.name}; write another, or delete that one")
+            fields.add(("name",), f"name: there is a window {window.name}; write another, or delete that one")
         if window.until_s is not None and window.until_s <= max(window.from_s, now_s):
             wrong = "is over" if window.until_s <= now_s else "ends before it begins"
             text = f"until_s: the window {wrong}; it is {in_utc(now_s)} now"
-            fields.at(("until_s",), text)
+            fields.add(("until_s",), text)
         if max(window.from_s, window.until_s or 0.0) > now_s + AHEAD_S_MAX:
-            fields.at(("from_s",), "from_s: is more than ten years ahead; write an earlier time")
+            fields.add(("from_s",), "from_s: is more than ten years ahead; write an earlier time")
         for gpu in window.gpus or ():
             if gpu >= gpus:
-                fields.at(("gpus",), f"gpus: {self._pool.node.name} has no GPU {gpu}; it has {gpus}")
+                fields.add(("gpus",), f"gpus: {self._pool.node.name} has no GPU {gpu}; it has {gpus}")
         if len(self._present().windows) >= WINDOWS_MAX:
-            fields.at(("name",), f"name: there are {WINDOWS_MAX} windows, and no more are kept; remove one")
+            fields.add(("name",), f"name: there are {WINDOWS_MAX} windows, and no more are kept; remove one")
         fields.refuse_if_any()
 
     def _present(self) -> MaintenanceWindows:

@@ -107,14 +107,14 @@ def checked_queue(
     fields = FieldErrors(f"The {noun}")
     check_name(name, fields)
     if entry.name != name:
-        fields.at(("name",), f"name: is {entry.name[:80]!r}, the address says {name[:80]!r}; write the same")
+        fields.add(("name",), f"name: is {entry.name[:80]!r}, the address says {name[:80]!r}; write the same")
     if entry.created is not None:
-        fields.at(("created",), "created: the pool knows when it was made; leave it out")
+        fields.add(("created",), "created: the pool knows when it was made; leave it out")
     _check_amounts(entry, inventory, fields)
     before = inventory.of.get(name)
     if before is not None and before.is_project != is_project:
         other = "project" if before.is_project else "department"
-        fields.at(("name",), f"name: there is a {other} {name} already; write another name")
+        fields.add(("name",), f"name: there is a {other} {name} already; write another name")
     parent = entry.department if isinstance(entry, ProjectEntry) else entry.parent
     _check_parent(name, parent, "department" if is_project else "parent", inventory, fields)
     fields.refuse_if_any()
@@ -191,7 +191,7 @@ def _check_amounts(entry: QueueEntry, inventory: PoolInventory, fields: FieldErr
         for resource in stated:
             if resource not in resources and not resource.startswith(GPU_MODEL_PREFIX):
                 text = f"{key}: nothing has a resource {resource}; {suggest(resource, resources, fields)}"
-                fields.at((key, resource), text)
+                fields.add((key, resource), text)
 
 
 def _check_parent(
@@ -202,11 +202,11 @@ def _check_parent(
     while ancestor is not None:
         department = inventory.of.get(ancestor)
         if department is None or department.is_project:
-            fields.at(
+            fields.add(
                 (key,), f"{key}: there is no department {ancestor}; {suggest(ancestor, departments, fields)}"
             )
             return
         if ancestor == name:
-            fields.at((key,), f"{key}: {name} would be below itself; write another department, or none")
+            fields.add((key,), f"{key}: {name} would be below itself; write another department, or none")
             return
         ancestor = department.parent

@@ -96,14 +96,14 @@ class Notifications:
         try:
             read_quiet_hours(asked.quiet)
         except ValueError as error:
-            fields.at(("quiet",), f"quiet: {error}")
+            fields.add(("quiet",), f"quiet: {error}")
         if asked.channel == "desktop" and asked.project is not None:
-            fields.at(("project",), "project: a desktop is a person's; leave the project out")
+            fields.add(("project",), "project: a desktop is a person's; leave the project out")
         shown, address = "", None
         try:
             shown, address = self._target(asked)
         except TargetRefused as refused:
-            fields.at(("target",), f"target: {refused}")
+            fields.add(("target",), f"target: {refused}")
         fields.refuse_if_any()
         return shown, address
 

@@ -108,11 +108,11 @@ async def _check(pool: PoolService, submission: SweepSubmission, size: int, pers
     check_sweep(submission, fields)
     if submission.checkpoint_claim is not None:
         text = "checkpoint_claim: is for clusters; trials have directories of their own here, leave it out"
-        fields.at(("checkpoint_claim",), text)
+        fields.add(("checkpoint_claim",), text)
     try:
         await asyncio.to_thread(check_sampler, submission.sampler)
     except SamplerUnavailable as error:
-        fields.at(("sampler",), f"sampler: {error}")
+        fields.add(("sampler",), f"sampler: {error}")
     fields.refuse_if_any()
     params = random_point(submission.space(), submission.seed, 0)
     made = trial_submission(submission, {}, submission.name or "sweep", 0, params)
@@ -120,7 +120,7 @@ async def _check(pool: PoolService, submission: SweepSubmission, size: int, pers
     record = await pool.submitter.check(trial, size, person)
     if not record.workload.preemptible:
         text = "type: trials of a sweep are preemptible; write train, or a priority below 100"
-        fields.at(("workload", "type"), text)
+        fields.add(("workload", "type"), text)
     fields.refuse_if_any()
 
 

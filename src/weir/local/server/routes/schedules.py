@@ -43,7 +43,7 @@ async def set_schedule(name: str, request: Request, pool: ThePool, person: Reque
         check_name(name, fields)
         if len(name) > SCHEDULE_NAME_LENGTH_MAX:
             limit = f"is longer than {SCHEDULE_NAME_LENGTH_MAX} characters, and runs add to it"
-            fields.at(("name",), f"name: {limit}; write a shorter one")
+            fields.add(("name",), f"name: {limit}; write a shorter one")
         fields.refuse_if_any()
         asked = read_as(ScheduleAsked, body, "The schedule", pool.priority_classes)
         return asked, json.loads(body)["workload"]

@@ -49,14 +49,14 @@ async def make(request: Request, pool: ThePool, person: Requester) -> Response:
     existing = dict.fromkeys(pool.inventory.projects)
     for index, project in enumerate(asked.projects[:PROJECTS_MAX]):
         if project not in existing:
-            fields.at(
+            fields.add(
                 ("projects", index),
                 f"projects: there is no project {project}; {suggest(project, existing, fields)}",
             )
     if len(asked.projects) > PROJECTS_MAX:
-        fields.at(("projects",), f"projects: are too many; write at most {PROJECTS_MAX}")
+        fields.add(("projects",), f"projects: are too many; write at most {PROJECTS_MAX}")
     if asked.role == "admin" and asked.projects:
-        fields.at(("projects",), "projects: an administrator may act in all of them; leave it out")
+        fields.add(("projects",), "projects: an administrator may act in all of them; leave it out")
     _check_label(asked.label, fields)
     _check_expiry(asked.expires, fields)
     fields.refuse_if_any()
@@ -88,12 +88,12 @@ def _on_timeline(pool: PoolService, row: StoredToken) -> StoredToken:
 
 def _check_label(label: str, fields: FieldErrors) -> None:
     if not label.isprintable() or label != label.strip():
-        fields.at(("label",), "label: has spaces around it or characters that don't show; write a plain one")
+        fields.add(("label",), "label: has spaces around it or characters that don't show; write a plain one")
 
 
 def _check_expiry(expires_s: float | None, fields: FieldErrors) -> None:
     if expires_s is not None and expires_s > EXPIRY_S_MAX:
-        fields.at(("expires",), "expires: is more than 3650d; write less, or leave it out for no expiry")
+        fields.add(("expires",), "expires: is more than 3650d; write less, or leave it out for no expiry")
 
 
 def _made(request: Request, row: StoredToken, text: str) -> TokenMade:

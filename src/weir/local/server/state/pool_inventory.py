@@ -47,4 +47,4 @@ def pool_inventory(
 def check_name(name: str | None, fields: FieldErrors) -> None:
     """Report a name that can't be used here."""
     if name is not None and _NAME.fullmatch(name) is None:
-        fields.at(("name",), f"name: {name[:80]!r} can't be a name here; {NAME_RULE}")
+        fields.add(("name",), f"name: {name[:80]!r} can't be a name here; {NAME_RULE}")

@@ -39,7 +39,7 @@ def check_priority(workload: Workload, queue: Queue, person: Person, fields: Fie
     """Report a priority above the highest of this person in this project."""
     most = highest_priority(queue, person)
     if workload.priority > most:
-        fields.at(
+        fields.add(
             ("priority",),
             f"priority: {workload.priority} is above {most}, the highest for {person.user} in project "
             f"{queue.name}; write {most} or less, or ask an administrator to raise it",
@@ -64,7 +64,7 @@ def check_size(workload: Workload, nodes: Sequence[Node], fields: FieldErrors) -
         refusals = NodeRefusals.of(nodes, group.request, ())
         if not refusals.able and not _TEMPORARY & refusals.by.keys():
             fits = False
-            fields.at(
+            fields.add(
                 ("pods", index), f"pods[{index}]: {sentence_of(refusals, nodes, group.request)}; ask for less"
             )
     if fits:
@@ -87,7 +87,7 @@ def _check_gang(workload: Workload, nodes: Sequence[Node], fields: FieldErrors) 
     }
     for resource, want in wanted.items():
         if want > available[resource]:
-            fields.at(
+            fields.add(
                 ("pods",),
                 f"pods: the workload needs {amount_phrase(resource, want)} at once; the pool has "
                 f"{amount_phrase(resource, available[resource])}; ask for fewer or smaller pods",
@@ -101,8 +101,8 @@ def check_time_limits(
     """Report each time that exceeds the rule for the workload."""
     type_, times = WorkloadType(submission.type), project.times
     limits = (
-        ("max_runtime", submission.max_runtime, times.max_runtime_s, rules.max_runtime.of(type_)),
-        ("idle_limit", submission.idle_limit, times.idle_limit_s, rules.idle_limit.of(type_)),
+        ("max_runtime", submission.max_runtime, times.max_runtime_s, rules.max_runtime.for_type(type_)),
+        ("idle_limit", submission.idle_limit, times.idle_limit_s, rules.idle_limit.for_type(type_)),
     )
     for key, asked_s, by_project_s, by_policy_s in limits:
         most_s = by_policy_s if by_project_s is None else by_project_s
@@ -116,7 +116,7 @@ def check_time_limits(
 def _too_long(key: str, asked_s: float, most_s: float, whose: str, fields: FieldErrors) -> None:
     most = span(most_s)
     text = f"{key}: {span(asked_s)} is more than the {most} that {whose} allows"
-    fields.at((key,), f"{text}; write {most} or less, or leave it out")
+    fields.add((key,), f"{text}; write {most} or less, or leave it out")
 
 
 def check_session(submission: Submission, fields: FieldErrors) -> None:
@@ -125,11 +125,11 @@ def check_session(submission: Submission, fields: FieldErrors) -> None:
         return
     if submission.name is not None and _SESSION_NAME.fullmatch(submission.name) is None:
         right = "write letters, digits, dots, hyphens and underscores"
-        fields.at(("name",), f"name: {submission.name} is a part of the address of its session; {right}")
+        fields.add(("name",), f"name: {submission.name} is a part of the address of its session; {right}")
     if submission.array is not None:
-        fields.at(("session",), "session: indices of an array have none; leave one of them out")
+        fields.add(("session",), "session: indices of an array have none; leave one of them out")
     if sum(group.count for group in submission.pods) != 1:
-        fields.at(("session",), "session: has one pod; leave out --workers, or write 1")
+        fields.add(("session",), "session: has one pod; leave out --workers, or write 1")
 
 
 def session_variables(submission: Submission) -> Mapping[str, str]:

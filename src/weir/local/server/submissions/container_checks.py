@@ -50,7 +50,7 @@ class ContainerChecks:
         if image is None:
             for name in ("pull", "container_runtime"):
                 if getattr(submission, name) is not None:
-                    fields.at(
+                    fields.add(
                         (name,), f"{name}: is for containers alone; write an image too, or leave it out"
                     )
             return None
@@ -66,26 +66,26 @@ class ContainerChecks:
             text = (
                 "its daemon would run the container outside of the job's limits; podman runs the same images"
             )
-            fields.at(("container_runtime",), f"container_runtime: docker can't be used: {text}")
+            fields.add(("container_runtime",), f"container_runtime: docker can't be used: {text}")
         elif runtime not in self._rules.runtimes:
-            fields.at(("image",), "image: containers aren't allowed in this pool; leave it out")
+            fields.add(("image",), "image: containers aren't allowed in this pool; leave it out")
         elif missing := [
             program for program in ("podman", "crun") if shutil.which(program, path=PATH) is None
         ]:
             names = " and ".join(missing)
-            fields.at(
+            fields.add(
                 ("image",), f"image: {names} isn't installed on this machine; ask its administrator for it"
             )
 
     def _check_image(self, image: str, project: str, fields: FieldErrors) -> None:
         if not is_image(image):
-            fields.at(("image",), f"image: {image[:100]!r} is no image; {_RIGHT}")
+            fields.add(("image",), f"image: {image[:100]!r} is no image; {_RIGHT}")
             return
         allowed = self._rules.projects.get(project, self._rules.images)
         if allowed and not any(has_prefix(image, prefix) for prefix in allowed):
             begins = ", ".join(allowed[:5]) + (", ..." if len(allowed) > 5 else "")
             text = f"image: {image} isn't allowed in {project}; write one that begins with {begins}"
-            fields.at(("image",), text)
+            fields.add(("image",), text)
 
     def _check_devices(self, submission: Submission, fields: FieldErrors) -> None:
         asked = any(group.gpus or group.gpu_memory for group in submission.pods)
@@ -93,7 +93,7 @@ class ContainerChecks:
             text = (
                 "image: no CDI specification of this machine names its GPUs; an administrator makes one with"
             )
-            fields.at(("image",), f"{text} {HOW}")
+            fields.add(("image",), f"{text} {HOW}")
 
 
 def is_image(text: str) -> bool:
@@ -116,8 +116,8 @@ def _check_variables(submission: Submission, fields: FieldErrors) -> None:
     reserved: Sequence[str] = [name for name in submission.secrets if is_reserved(name)]
     for name in reserved:
         text = f"secrets: {name} means something to the container's runtime; write another variable"
-        fields.at(("secrets", name), text)
+        fields.add(("secrets", name), text)
     size = sum(len(name) + 8 for name in submission.env)
     size += sum(len(value.encode()) for name, value in submission.env.items() if is_reserved(name))
     if size > _BYTES_MAX:
-        fields.at(("env",), "env: is larger than a container can be started with; put it into a file")
+        fields.add(("env",), "env: is larger than a container can be started with; put it into a file")

@@ -17,7 +17,7 @@ def check_run_time(submission: Submission, project: Queue, user: str, fields: Fi
     most_s, asked_s = project.limits_of(user).max_runtime_s, submission.max_runtime
     if asked_s is not None and most_s and asked_s > most_s:
         most = span(most_s)
-        fields.at(
+        fields.add(
             ("max_runtime",),
             f"max_runtime: {span(asked_s)} is above {most}, the maximum run time of {user} "
             f"in project {project.name}; write {most} or less, or leave it out",
@@ -33,7 +33,7 @@ def limited_workload(
     if workload.max_runtime_s is not None or not most_s:
         return workload
     by_project_s = project.times.max_runtime_s
-    by_rule_s = rules.max_runtime.of(workload.type) if by_project_s is None else by_project_s
+    by_rule_s = rules.max_runtime.for_type(workload.type) if by_project_s is None else by_project_s
     return replace(workload, max_runtime_s=min(most_s, by_rule_s) if by_rule_s else most_s)
 
 
@@ -47,7 +47,7 @@ def _check_whole_size(workload: Workload, project: Queue, nodes: Sequence[Node],
         if group.request.devices
     )
     if most and want > most:
-        fields.at(
+        fields.add(
             ("pods",),
             f"pods: the workload asks for {written('gpu', want)} GPUs in all, and {workload.user} may use "
             f"{written('gpu', most)} at once in project {project.name}; ask for that or less",

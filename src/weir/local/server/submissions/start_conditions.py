@@ -66,7 +66,7 @@ async def start_conditions(
     if total > DEPENDENCIES_MAX:
         key = next(key for key, listed in names.items() if listed)
         text = f"{key}: {total} workloads are named; name at most {DEPENDENCIES_MAX}"
-        fields.at((key,), text)
+        fields.add((key,), text)
         fields.refuse_if_any()
     dependencies: dict[Dependency, None] = {}
     for key, condition in _CONDITIONS.items():
@@ -90,13 +90,13 @@ async def _dependency(
         stored = await asyncio.to_thread(find_workload, pool.store, name)
         if stored is None:
             text = f"{path[0]}: there is no workload {name}; `weir list -A` shows which there are"
-            fields.at(path, text)
+            fields.add(path, text)
             return None
         row = stored.row
     met = _is_met(condition, row)
     if met is False:
         text = f"{path[0]}: {row.name} {_outcome(row)} already, so this could never start; leave it out"
-        fields.at(path, text)
+        fields.add(path, text)
     return Dependency(row.name, row.uid, condition) if met is None else None
 
 

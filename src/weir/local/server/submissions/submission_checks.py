@@ -87,10 +87,10 @@ def check_submission(
     queue = inventory.of.get(submission.project)
     if queue is None:
         suggestion = suggest(submission.project, inventory.projects, fields)
-        fields.at(("project",), f"project: there is no project {submission.project}; {suggestion}")
+        fields.add(("project",), f"project: there is no project {submission.project}; {suggestion}")
     elif not queue.is_project:
         suggestion = suggest(submission.project, inventory.projects, fields)
-        fields.at(("project",), f"project: {submission.project} is a department; {suggestion}")
+        fields.add(("project",), f"project: {submission.project} is a department; {suggestion}")
     else:
         submission = with_project_defaults(submission, queue, rules, person)
         check_time_limits(submission, queue, rules, fields)
@@ -131,7 +131,7 @@ def _check_new_name(name: str | None, fields: FieldErrors) -> None:
     if name is not None and parse_uid(name) is not None:
         meaning = "is a number, and numbers are uids of workloads; use at least one letter"
         text = f"name: {name} {meaning}"
-        fields.at(("name",), text)
+        fields.add(("name",), text)
 
 
 def requested_devices(workload: Workload, nodes: Sequence[Node]) -> float:
@@ -158,24 +158,24 @@ def _check_words(submission: Submission, fields: FieldErrors) -> None:
     """Check that a process can be started with the command, the environment and the directory."""
     for index, word in enumerate(submission.command):
         if "\0" in word:
-            fields.at(("command", index), "command: a word has a zero byte in it; leave it out")
+            fields.add(("command", index), "command: a word has a zero byte in it; leave it out")
     if submission.command and not submission.command[0].strip():
-        fields.at(("command", 0), "command: its first word is empty; write the program to run")
+        fields.add(("command", 0), "command: its first word is empty; write the program to run")
     if sum(len(word.encode()) + 1 for word in submission.command) > WORDS_BYTES_MAX:
-        fields.at(("command",), "command: is longer than a process can be started with; put it into a file")
+        fields.add(("command",), "command: is longer than a process can be started with; put it into a file")
     size = 0
     for name, value in submission.env.items():
         size += len(name.encode()) + len(value.encode()) + 2
         if _VARIABLE.fullmatch(name) is None:
-            fields.at(("env", name), "env: a name is letters, digits and underscores, no digit first")
+            fields.add(("env", name), "env: a name is letters, digits and underscores, no digit first")
         elif name.startswith(_OWN_PREFIX):
-            fields.at(
+            fields.add(
                 ("env", name), f"env: names that begin with {_OWN_PREFIX} are set by the pool; write another"
             )
         if "\0" in value:
-            fields.at(("env", name), "env: a value has a zero byte in it; leave it out")
+            fields.add(("env", name), "env: a value has a zero byte in it; leave it out")
     if size > WORDS_BYTES_MAX:
-        fields.at(("env",), "env: is larger than a process can be started with; put it into a file")
+        fields.add(("env",), "env: is larger than a process can be started with; put it into a file")
     for name in submission.secrets:
         _check_secret(name, submission, fields)
 
@@ -184,11 +184,11 @@ def _check_secret(name: str, submission: Submission, fields: FieldErrors) -> Non
     """Check that a variable for a secret can be set, and is set only once."""
     if _VARIABLE.fullmatch(name) is None:
         text = "secrets: a variable is letters, digits and underscores, no digit first; write SECRET=VARIABLE"
-        fields.at(("secrets", name), text)
+        fields.add(("secrets", name), text)
     elif name.startswith(_OWN_PREFIX) or name in _OWN:
-        fields.at(("secrets", name), f"secrets: {name} is set by the pool; write another variable")
+        fields.add(("secrets", name), f"secrets: {name} is set by the pool; write another variable")
     elif name in submission.env:
-        fields.at(("secrets", name), f"secrets: {name} is in env, too; leave one of them out")
+        fields.add(("secrets", name), f"secrets: {name} is in env, too; leave one of them out")
 
 
 async def directory_exists(
@@ -211,11 +211,11 @@ def can_be_directory(path: str) -> bool:
 
 def _check_directory(directory: str, exists: bool | None, fields: FieldErrors) -> None:
     if not can_be_directory(directory):
-        fields.at(("directory",), "directory: is no absolute path; write one such as /home/me/work")
+        fields.add(("directory",), "directory: is no absolute path; write one such as /home/me/work")
     elif exists is None:
-        fields.at(("directory",), "directory: its file system doesn't answer; write another, or try later")
+        fields.add(("directory",), "directory: its file system doesn't answer; write another, or try later")
     elif not exists:
-        fields.at(("directory",), "directory: there is no such directory on this machine; write one that is")
+        fields.add(("directory",), "directory: there is no such directory on this machine; write one that is")
 
 
 def _written(submission: Submission, name: str) -> WorkloadEntry:
@@ -238,27 +238,27 @@ def _check_pods(written: WorkloadEntry, inventory: PoolInventory, fields: FieldE
         path = ("pods", index)
         check_group(group, path, fields)
         if group.name is not None and group.name in names:
-            fields.at((*path, "name"), f"name: two groups are called {group.name}; name each differently")
+            fields.add((*path, "name"), f"name: two groups are called {group.name}; name each differently")
         names.add(group.name or str(index))
         for resource in group.resources:
             if resource not in resources:
                 suggestion = suggest(resource, resources, fields)
-                fields.at((*path, "resources", resource), f"resources: no node has {resource}; {suggestion}")
+                fields.add((*path, "resources", resource), f"resources: no node has {resource}; {suggestion}")
         for position, model in enumerate(group.gpu_models):
             if model not in models:
                 hint = (
                     suggest(model, models, fields) if models else "no GPU here has a model, so leave it out"
                 )
                 text = f"gpu_models: no node has a GPU of the model {model}; {hint}"
-                fields.at((*path, "gpu_models", position), text)
+                fields.add((*path, "gpu_models", position), text)
         for position, node in enumerate(group.nodes or ()):
             if node not in nodes:
                 text = f"nodes: there is no node {node}; {suggest(node, nodes, fields)}"
-                fields.at((*path, "nodes", position), text)
+                fields.add((*path, "nodes", position), text)
     total = sum(group.count for group in written.pods)
     if total > PODS_MAX:
         text = f"pods: {total:,} pods are more than a workload can have here; ask for {PODS_MAX:,} or fewer"
-        fields.at(("pods",), text)
+        fields.add(("pods",), text)
     check_workload(written, 0.0, (), fields)
     if written.topology is not None:
         _check_topology(written, inventory, fields)
@@ -270,10 +270,10 @@ def _check_topology(written: WorkloadEntry, inventory: PoolInventory, fields: Fi
     topology = inventory.topologies.get(asked.name)
     if topology is None:
         suggestion = suggest(asked.name, inventory.topologies, fields)
-        fields.at(("topology", "name"), f"topology: there is no topology {asked.name}; {suggestion}")
+        fields.add(("topology", "name"), f"topology: there is no topology {asked.name}; {suggestion}")
         return
     for key in ("required", "preferred"):
         level = getattr(asked, key)
         if level is not None and level not in topology.levels:
             suggestion = suggest(level, topology.levels, fields)
-            fields.at(("topology", key), f"{key}: topology {asked.name} has no level {level}; {suggestion}")
+            fields.add(("topology", key), f"{key}: topology {asked.name} has no level {level}; {suggestion}")

@@ -32,7 +32,7 @@ def with_project_defaults(
     if defaults.max_runtime_s is not None and submission.max_runtime is None:
         type_ = WorkloadType(changes.get("type", submission.type))
         most = (
-            rule_of(project.times.max_runtime_s, rules.max_runtime.of(type_)),
+            rule_of(project.times.max_runtime_s, rules.max_runtime.for_type(type_)),
             project.limits_of(person.user).max_runtime_s,
         )
         changes["max_runtime"] = min([defaults.max_runtime_s, *[limit for limit in most if limit]])

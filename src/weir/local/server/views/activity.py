@@ -55,7 +55,7 @@ class WorkloadActivities:
                         self._interactions.look(line.uid, entered, sample.at_s),
                     ),
                     window_s=rules.idle_window,
-                    below=rules.idle_below.of(line.spec.type),
+                    below=rules.idle_below.for_type(line.spec.type),
                     interactive=line.spec.type is WorkloadType.BUILD,
                 )
         self._windows = windows
