@@ -70,7 +70,7 @@ def whoami(*, output: OutputOption = "table") -> int:
     """Show your user in the pool, your way of signing in, and your role in each department and project."""
     with connect() as pool:
         person = pool.whoami()
-    show_one(person, output, lambda _here: [plain(line) for line in _lines(person)])
+    show_one(person, output, lambda _person: [plain(line) for line in _lines(person)])
     return 0
 
 

@@ -79,7 +79,7 @@ class Lookup:
         else:
             listed = await self._queries.everywhere("workloads", params)
         page = msgspec.json.decode(listed)
-        matching = [_found(row) for row in page["items"]]
+        matching = [_lookup_result(row) for row in page["items"]]
         nearby = [candidate for candidate in matching if candidate.namespace == self.within]
         candidates = nearby if len(nearby) == 1 else matching
         if len(candidates) == 1:
@@ -219,6 +219,6 @@ def _takes_no_work(project: str, instead: str) -> PoolError:
     return wrong(f"project: {project} is being deleted and takes no new work; {right}")
 
 
-def _found(row: dict[str, Any]) -> LookupResult:
+def _lookup_result(row: dict[str, Any]) -> LookupResult:
     metadata = row["metadata"]
     return LookupResult(metadata["namespace"], metadata["name"], row)

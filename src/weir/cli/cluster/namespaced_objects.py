@@ -39,7 +39,7 @@ class NamespacedObjects(Generic[Kind]):
         """Begin. `shown_by` is the command that lists the objects; by default that of the noun."""
         self._api = api
         self._shown_by = shown_by or f"{noun} list"
-        self._group_version, self._resource, self._of = group_version, resource, kind
+        self._group_version, self._resource, self._kind = group_version, resource, kind
         self._noun, self._selector = noun, selector
         self._within, self._only = lookup.within, lookup.namespace
 
@@ -58,7 +58,7 @@ class NamespacedObjects(Generic[Kind]):
         return await self._list(self._within)
 
     async def _list(self, namespace: str) -> list[Kind]:
-        return await self._api.list_all(self.path(namespace), self._of, label_selector=self._selector)
+        return await self._api.list_all(self.path(namespace), self._kind, label_selector=self._selector)
 
     async def named(self, name: str) -> Kind:
         """Return the object with a name; its namespace may precede it.
@@ -69,7 +69,7 @@ class NamespacedObjects(Generic[Kind]):
         namespace, _, bare = name.rpartition("/")
         if namespace:
             try:
-                return await self._api.get(self.path(namespace, bare), self._of)
+                return await self._api.get(self.path(namespace, bare), self._kind)
             except NotFound:
                 raise self._none(name) from None
         matching = [candidate for candidate in await self.all() if candidate.metadata.name == bare]

@@ -70,7 +70,7 @@ async def access_queue(
 
 async def tried_spec(api: ApiClient, kind: str, name: str, body: bytes) -> dict[str, Any]:
     """Return the spec that a queue would get, as the API server admits it; nothing changes."""
-    before = await _found(api, kind, name)
+    before = await _find_queue(api, kind, name)
     words = msgspec.json.decode(body)
     return (await _put(api, kind, name, words, before, query={"dryRun": "All"})).spec
 
@@ -80,7 +80,7 @@ def _version_of(queue: ListedQueue) -> str:
     return f"{queue.metadata.uid}-{queue.metadata.generation}"
 
 
-async def _found(api: ApiClient, kind: str, name: str) -> ListedQueue | None:
+async def _find_queue(api: ApiClient, kind: str, name: str) -> ListedQueue | None:
     """Return a queue; None if it doesn't exist."""
     try:
         return await api.get(path_of(API_VERSION, kind, name=name), ListedQueue)
@@ -97,7 +97,7 @@ async def _put_version(
         Refused: another person has changed the queue meanwhile, or a queue of this name exists already.
     """
     for left in reversed(range(_TRIES)):
-        before = await _found(api, kind, name)
+        before = await _find_queue(api, kind, name)
         if not version:
             return await _put(api, kind, name, words, before)
         now = None if before is None else _version_of(before)

@@ -29,7 +29,7 @@ class DemoJob:
     words: tuple[str, ...] = ()
     steps: int = 0
     gpus: float = 1
-    more: Mapping[str, Any] = field(default_factory=dict)
+    extra_fields: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _sweep(number: int) -> DemoJob:

@@ -82,7 +82,7 @@ class DemoRunner:
             cpu=0.05,
             memory="160Mi",
             grace=20,
-            **part.more,
+            **part.extra_fields,
         )
 
     def until(self, comes: Callable[[Observations], bool], outcome: str) -> None:

@@ -75,8 +75,8 @@ class DashboardServerOptions:
             ()
             if scopes is None
             else tuple(check.like("--dashboard-scopes", _SCOPES, scopes, "groups,offline_access").split(",")),
-            check.each("--dashboard-reachable-from", source, self.dashboard_reachable_from),
-            check.each("--dashboard-may-call", destination, self.dashboard_may_call),
+            check.distinct("--dashboard-reachable-from", source, self.dashboard_reachable_from),
+            check.distinct("--dashboard-may-call", destination, self.dashboard_may_call),
             check.like("--dashboard-memory", _MEMORY, self.dashboard_memory, "512Mi"),
             tuple(map(str, proxies.ranges)),
         )

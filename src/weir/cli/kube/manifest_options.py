@@ -71,7 +71,7 @@ class WeirOptions:
             check.managed_namespaces(self.managed_namespaces),
             devices.resources,
             devices.weights,
-            check.each("--reachable-from", source, self.reachable_from),
+            check.distinct("--reachable-from", source, self.reachable_from),
             monitoring=monitoring,
             node=agents.agents,
             dashboard=page.dashboard,
@@ -109,8 +109,8 @@ class AdmissionOptions:
         return OptionalPolicies(
             refuse_node_name=self.refuse_node_name,
             require_scheduler=self.require_scheduler,
-            daemonset_namespaces=check.each("--daemonsets-in", check.namespace, self.daemonsets_in),
-            exempt_namespaces=check.each("--exempt", check.namespace, self.exempt),
+            daemonset_namespaces=check.distinct("--daemonsets-in", check.namespace, self.daemonsets_in),
+            exempt_namespaces=check.distinct("--exempt", check.namespace, self.exempt),
             without_project=check.without_project(rule, labels, exempt),
             require_scheduler_for_claims=self.require_scheduler_for_claims,
         )
@@ -197,10 +197,10 @@ class WeirPodOptions:
             check.one("--limits", check.amounts, self.limits),
             {} if labels is None else check.one("--node-selector", check.labels, labels),
             [check.one("--tolerate", check.toleration, text) for text in self.tolerate],
-            check.each("--pull-secret", check.name, self.pull_secret),
+            check.distinct("--pull-secret", check.name, self.pull_secret),
             shared_nodes,
             check.one("--overcommit-grace", check.span, overcommit_grace),
-            check.each("--may-call", destination, self.may_call),
+            check.distinct("--may-call", destination, self.may_call),
             checked_storage(self._history(), replicas),
             NotificationSecret(
                 check.if_given("--notifications-secret", check.name, self.notifications_secret)

@@ -32,7 +32,7 @@ def without_project(action: str, selector: str | None, exempt: Sequence[str]) ->
 
     with option_mistakes():
         chosen = {} if selector is None else one("--without-project-in", labels, selector)
-        left_out = each("--without-project-exempt", namespace, exempt)
+        left_out = distinct("--without-project-exempt", namespace, exempt)
         return one("--without-project", lambda text: read_rule(text, chosen, left_out), action)
 
 
@@ -49,7 +49,7 @@ def managed_namespaces(names: Sequence[str] | None) -> "ManagedNamespaces":
             return ManagedNamespaces()
         if not names:
             raise ValueError("--managed-namespaces: no name is given: write one, or leave it out for all")
-        return ManagedNamespaces(tuple(sorted(each("--managed-namespaces", _managed, names))))
+        return ManagedNamespaces(tuple(sorted(distinct("--managed-namespaces", _managed, names))))
 
 
 def _managed(text: str) -> str:
@@ -80,7 +80,7 @@ def like(flag: str, form: re.Pattern[str], text: str, example: str) -> str:
     return text
 
 
-def each(flag: str, check: Callable[[str], str], texts: Sequence[str]) -> tuple[str, ...]:
+def distinct(flag: str, check: Callable[[str], str], texts: Sequence[str]) -> tuple[str, ...]:
     """Return the checked value of each text of an option, without repetitions."""
     return tuple(dict.fromkeys(one(flag, check, text) for text in texts))
 

@@ -102,7 +102,7 @@ NODES: "tuple[Column[NodeRow], ...]" = (
 )
 
 
-def known(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> list[Column[Row]]:
+def measured_columns(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> list[Column[Row]]:
     """Return the columns without those that this pool can't measure."""
     return [
         column
@@ -127,11 +127,11 @@ def nodes(*, output: DocumentedOutput = "table", watch: WatchOption = False) -> 
 
             def frame(display: Screen) -> list[str]:
                 rows = pool.nodes()
-                return table(rows, known(NODES, rows), display, wide=output == "wide")
+                return table(rows, measured_columns(NODES, rows), display, wide=output == "wide")
 
             return repaint_or_append(frame, _changed_nodes(pool), NODES, output)
         rows = pool.nodes()
-    show(rows, known(NODES, rows), output, none="The pool has no machine.")
+    show(rows, measured_columns(NODES, rows), output, none="The pool has no machine.")
     return 0
 
 
@@ -224,7 +224,7 @@ def _node_lines(row: "NodeRow", display: Screen) -> list[str]:
     ]
     lines = pairs([fact for fact in facts if not fact[1].startswith(NOTHING)], display)
     devices = [_NodeDevice(row, device) for device in row.devices]
-    return [*lines, "", *table(devices, known(DEVICES, devices), display)] if devices else lines
+    return [*lines, "", *table(devices, measured_columns(DEVICES, devices), display)] if devices else lines
 
 
 def top(*, since: str | None = None, watch: WatchOption = False, output: DocumentedOutput = "table") -> int:
@@ -288,7 +288,7 @@ def glance(
         lines += ["", *table(sorted(projects, key=lambda row: row.name), _projects(most), display)]
     devices = [_NodeDevice(node, row) for node in nodes_ for row in node.devices]
     if devices:
-        lines += ["", *table(devices, known(DEVICES, devices), display)]
+        lines += ["", *table(devices, measured_columns(DEVICES, devices), display)]
     return lines
 
 

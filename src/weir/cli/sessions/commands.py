@@ -114,7 +114,7 @@ def _become_ssh(pool: "Pool", detail: "WorkloadDetail", option: str, *command: s
             raise EntryRefused(f"{why} sets it, and `weir shell {detail.name}` does without")
     host = ssh_files.host_alias(detail.name)
     try:
-        path = ssh_config.write(ssh_config.of(pool))
+        path = ssh_config.write(ssh_config.configuration(pool))
         ssh_config.offer_inclusion(path)
     except OSError as error:
         where = error.filename or ssh_config.config_path()
@@ -133,7 +133,7 @@ def _print_config() -> int:
 
         return cluster_shell.print_config()
     with connect() as pool:
-        print(ssh_config.of(pool), end="")
+        print(ssh_config.configuration(pool), end="")
     return 0
 
 

@@ -106,7 +106,7 @@ def own_command() -> list[str]:
     return [*(["/usr/bin/env", *pool] if pool else []), sys.executable, "-P", "-m", "weir"]
 
 
-def of(pool: "Pool") -> str:
+def configuration(pool: "Pool") -> str:
     """Return the configuration of a person for a pool."""
     person = pool.whoami().user
     is_remote = pool.address.ssh is not None

@@ -293,15 +293,15 @@ def _public_key(client: int, alias: str) -> bytes:
 def _keep_host_key(session: int, client: int, alias: str) -> None:
     """Create the host key of sshd, unless the client knows the present one."""
     public = f"{HOST_KEY}.pub"
-    if _is_file(session, HOST_KEY) and _known(_read(session, public)) == _read(client, KNOWN_HOSTS):
+    if _is_file(session, HOST_KEY) and _known_hosts(_read(session, public)) == _read(client, KNOWN_HOSTS):
         return
     files = _new_key(HOST_KEY, alias)
     for name, text in files.items():
         _write(session, name, text)
-    _write(client, KNOWN_HOSTS, _known(files[public]))
+    _write(client, KNOWN_HOSTS, _known_hosts(files[public]))
 
 
-def _known(public: bytes) -> bytes:
+def _known_hosts(public: bytes) -> bytes:
     """Return the content of a known_hosts file for one host with this key."""
     return b"* " + b" ".join(public.split()[:2]) + b"\n"
 

@@ -83,11 +83,11 @@ def default_name(user: str, kind: str) -> str:
 
 def live(pool: "Pool", name: str) -> "WorkloadDetail | None":
     """Return the live workload with a name; None if there is none, or it has ended."""
-    detail = found(pool, name)
+    detail = find_workload(pool, name)
     return None if detail is None or detail.status in ENDED else detail
 
 
-def found(pool: "Pool", name: str) -> "WorkloadDetail | None":
+def find_workload(pool: "Pool", name: str) -> "WorkloadDetail | None":
     """Return the workload of a name; None if there is none."""
     try:
         return pool.get(name)

@@ -49,7 +49,7 @@ def run(
         print(json.dumps(_run_object(file, played)) if output == "json" else _run_text(file, played))
         return DONE
 
-    return _each(files, one)
+    return _run_each(files, one)
 
 
 @app.command
@@ -80,7 +80,7 @@ def check(*files: ScenarioFile, output: Output = "text") -> int:
             print("".join(f"         {difference}\n" for difference in deviations), end="")
         return DIFFERS if deviations else DONE
 
-    code = _each(files, one)
+    code = _run_each(files, one)
     if output == "text" and len(passed) > 1:
         print(f"{sum(passed)} passed, {len(passed) - sum(passed)} failed")
     return code
@@ -101,7 +101,7 @@ def schema(kind: Literal["scenario", "policy"] = "scenario", /) -> int:
     return DONE
 
 
-def _each(files: Iterable[Path], one: "Callable[[Path, Scenario], int]") -> int:
+def _run_each(files: Iterable[Path], one: "Callable[[Path, Scenario], int]") -> int:
     """Run every readable file and print the mistakes of the others; return the highest exit code."""
     from weir.model.scenario import InvalidFile
     from weir.scenario_io.reading import read_scenario

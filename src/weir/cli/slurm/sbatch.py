@@ -209,7 +209,7 @@ def _body(script: "BatchScript", job: "MappedScript", project: str) -> dict[str,
     from weir.cli.slurm.workload_names import workload_name
     from weir.slurm.ledger import DirectiveOutcome
 
-    request, directory = script.request, _here()
+    request, directory = script.request, _current_directory()
     exported = exported_variables(request.text("export") if request.has("export") else None, os.environ)
     for name in exported.secret:
         why = (
@@ -227,7 +227,7 @@ def _body(script: "BatchScript", job: "MappedScript", project: str) -> dict[str,
     }
 
 
-def _here() -> str:
+def _current_directory() -> str:
     try:
         return str(Path.cwd())
     except OSError:

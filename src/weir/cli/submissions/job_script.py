@@ -82,7 +82,7 @@ def _directives(text: str, file: Path) -> dict[str, Any]:
             these = shlex.split(options, comments=True)
             _parsed(these)
         except (ValueError, CycloptsError) as error:
-            raise ScriptError(f"{file}:{number}: {_said(error)}") from None
+            raise ScriptError(f"{file}:{number}: {_directive_mistake(error)}") from None
         words += these
     return _parsed(words) if words else {}
 
@@ -125,7 +125,7 @@ def _options(
     return fields
 
 
-def _said(error: Exception) -> str:
+def _directive_mistake(error: Exception) -> str:
     """Return the message about a mistake in a directive, on one line."""
     sentence = " ".join(str(error).split()).rstrip(".")
     return f"{DIRECTIVE}: {sentence}; write options of `weir submit`"

@@ -164,11 +164,11 @@ def _lines(row: "EventRow", display: Screen, times: int, names: int) -> list[str
         parts.append(name + " " * (names - cells(name)))
         indent += names + len(GAP)
     width = None if display.width is None else max(_SENTENCE_WIDTH_MIN, display.width - indent)
-    first, *rest = wrapped(_what(row), width).split("\n")
+    first, *rest = wrapped(_sentence(row), width).split("\n")
     return [GAP.join([*parts, first]), *(" " * indent + line for line in rest)]
 
 
-def _what(row: "EventRow") -> str:
+def _sentence(row: "EventRow") -> str:
     """Return the sentence of an event without the name before it."""
     text, name = plain(row.sentence), row.workload
     if not name:

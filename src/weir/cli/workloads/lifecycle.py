@@ -40,17 +40,19 @@ def stop(
     index
         Stop only this index of an array.
     """
-    return _each(with_index(names, index), selection, lambda pool, name: pool.stop(name), _stopped, "stop")
+    return _act_on_each(
+        with_index(names, index), selection, lambda pool, name: pool.stop(name), _stopped, "stop"
+    )
 
 
 def suspend(*names: NamesOrPatterns, selection: Selection = _NAMED) -> int:
     """Stop workloads until they are resumed."""
-    return _each(names, selection, lambda pool, name: pool.suspend(name), _suspended, "suspend")
+    return _act_on_each(names, selection, lambda pool, name: pool.suspend(name), _suspended, "suspend")
 
 
 def resume(*names: NamesOrPatterns, selection: Selection = _NAMED) -> int:
     """Let suspended workloads start again."""
-    return _each(names, selection, lambda pool, name: pool.resume(name), _queued, "resume")
+    return _act_on_each(names, selection, lambda pool, name: pool.resume(name), _queued, "resume")
 
 
 def priority(name: str, priority: Annotated[int | str, number_or_name()], /) -> int:
@@ -106,7 +108,7 @@ def rerun(
     index
         Run only this index of an array again.
     """
-    return _each(
+    return _act_on_each(
         with_index(names, index),
         selection,
         lambda pool, name: pool.rerun(name, failed=failed),
@@ -135,7 +137,7 @@ def _suspended(row: "WorkloadRow") -> str:
     return f"{row.name} {begun}; `weir resume {row.name}` lets it start again."
 
 
-def _each(
+def _act_on_each(
     names: tuple[str, ...],
     selection: Selection,
     act: "Callable[[Pool, str], WorkloadRow]",

@@ -133,12 +133,12 @@ async def test_sign_ins_at_once_begin_no_more_sessions_than_one_after_another(pe
 
 def test_requests_of_a_person_are_bounded_whatever_namespaces_they_choose(people: SignedInPeople) -> None:
     view: ClusterView = ClusterView(SimpleNamespace(namespace=""), "cluster", namespace=None)  # type: ignore[arg-type]
-    held = [view.of(str(at)).opened.requests.admitted() for at in range(REQUESTS_OPEN_MAX)]
+    held = [view.for_namespace(str(at)).opened.requests.admitted() for at in range(REQUESTS_OPEN_MAX)]
     for each in held:
         each.__enter__()
     with (
         pytest.raises(RequestProblem, match="wait for their answers"),
-        view.of("more").opened.requests.admitted(),
+        view.for_namespace("more").opened.requests.admitted(),
     ):
         pass
     for each in held:

@@ -267,7 +267,7 @@ def test_a_configuration_that_cant_be_written_names_another_way(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file" / "config"))
-    monkeypatch.setattr(ssh_config, "of", lambda _pool: "")
+    monkeypatch.setattr(ssh_config, "configuration", lambda _pool: "")
     monkeypatch.setattr(shutil, "which", lambda _name: "/usr/bin/ssh")
     pool = SimpleNamespace(address=SimpleNamespace(ssh="gpu1"))
     with pytest.raises(EntryRefused, match=r"set XDG_CONFIG_HOME to .*, or use `weir shell dev`"):

@@ -90,7 +90,7 @@ class ClusterView:
         self.live = ClusterLive(api, self._requests.queries, namespace, capacity, self._states)
         self.opened = opened or PersonRequests()
 
-    def of(self, namespace: str | None) -> "ClusterView":
+    def for_namespace(self, namespace: str | None) -> "ClusterView":
         """Return the same person's view of a namespace, or of all."""
         return ClusterView(
             self.api,

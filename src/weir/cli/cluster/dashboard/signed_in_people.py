@@ -215,7 +215,7 @@ class SignedInPeople:
         """
         session = self._session(credential)
         async with session.choosing:  # one choice at a time, because each has a watch of any size
-            view = session.view.of(namespace)
+            view = session.view.for_namespace(namespace)
             try:
                 if namespace is not None:
                     await view.person()

@@ -25,7 +25,7 @@ from weir.cli.sessions.start import (
     ENDED,
     SessionOptions,
     default_name,
-    found,
+    find_workload,
     refuse_ended,
     say_once,
     say_reason,
@@ -111,7 +111,7 @@ class ClusterPool:
         Raises:
             EntryRefused: the workload has ended, and its Job still has the name.
         """
-        detail = found(self.pool, self.whole_name(name, project))
+        detail = find_workload(self.pool, self.whole_name(name, project))
         if detail is not None and detail.status in ENDED:
             remove = f"`weir stop {detail.name}` removes it"
             raise EntryRefused(f"{detail.name} has ended, and its Job keeps the name: {remove}")
