@@ -231,7 +231,7 @@ class WorkloadLifecycle:
         life, job, status = self._lives.get(fact.workload), self._jobs.get(fact.workload), fact.status
         if life is None or job is None:
             return
-        life.found(status)
+        life.restore(status)
         self._idle.restored(job, life, self.now_s)
         if status.retry_at_s is not None:  # bounded: another machine's clock may be wrong
             self._transitions.pause(job, life, min(status.retry_at_s, self.now_s + self.rules.max_pause))

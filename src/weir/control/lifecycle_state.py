@@ -65,7 +65,7 @@ class LifecycleState:
     watch: LimitTracker = field(default_factory=LimitTracker)
     idle: IdleTracker = field(default_factory=IdleTracker)
 
-    def found(self, status: WorkloadProgress) -> None:
+    def restore(self, status: WorkloadProgress) -> None:
         """Restore the progress that a backend stored."""
         self.starts = max(self.starts, status.starts)
         self.settled, self.failures, self.restarts = status.settled, status.failures, status.restarts
