@@ -146,7 +146,7 @@ class EventHistory(WriteListener):
         def read(connection: Connection) -> RecordPage[HistoryEvent]:
             rows = connection.execute(query.order_by(events.c.id.desc()).limit(limit + 1)).all()
             total = connection.execute(select(func.count()).select_from(events).where(*where)).scalar_one()
-            items = [_of(row) for row in rows[:limit]]
+            items = [_history_event(row) for row in rows[:limit]]
             return RecordPage(items, total, items[-1].id if len(rows) > limit else None)
 
         return self._database.read(read)
@@ -160,8 +160,10 @@ class EventHistory(WriteListener):
             .group_by(events.c.uid)
         )
         query = select(events).where(events.c.id.in_(newest))
-        return self._database.read(lambda connection: [_of(row) for row in connection.execute(query)])
+        return self._database.read(
+            lambda connection: [_history_event(row) for row in connection.execute(query)]
+        )
 
 
-def _of(row: Row[Any]) -> HistoryEvent:
+def _history_event(row: Row[Any]) -> HistoryEvent:
     return record_of(HistoryEvent, row, numbers=mapping_of(row.numbers))

@@ -178,8 +178,8 @@ def delete_rules_of_project(connection: Connection, project: str) -> None:
 def read_rules(connection: Connection) -> RuleIndex:
     """Return all rules."""
     rows = connection.execute(select(notification_rules).order_by(notification_rules.c.id))
-    return RuleIndex(map(_of, rows))
+    return RuleIndex(map(_rule, rows))
 
 
-def _of(row: Row[Any]) -> NotificationRule:
+def _rule(row: Row[Any]) -> NotificationRule:
     return record_of(NotificationRule, row, topics=tuple(json.loads(row.topics)))

@@ -34,7 +34,7 @@ class TokenTable:
     def __init__(self, database: Database) -> None:
         self._database = database
         rows = database.rows(select(tokens))
-        self._by_hash = {row.sha256: _of(row) for row in rows}
+        self._by_hash = {row.sha256: _token_record(row) for row in rows}
         self._used: dict[int, float] = {}
         self.changing = Lock()
         """Lock of creating tokens and deleting projects: memory follows the order of the commits."""
@@ -70,7 +70,7 @@ class TokenTable:
             return connection.execute(select(tokens).where(tokens.c.sha256 == hashed)).one()
 
         with self.changing:
-            token = _of(self._database.write(work).result())
+            token = _token_record(self._database.write(work).result())
             self._by_hash[hashed] = token
         return token, text
 
@@ -89,7 +89,7 @@ class TokenTable:
             return connection.execute(select(tokens).where(which)).one()
 
         with self.changing:
-            token = _of(self._database.write(work).result())
+            token = _token_record(self._database.write(work).result())
             self._forget(id_)
             self._by_hash[hashed] = token
         self._used.pop(id_, None)
@@ -186,5 +186,5 @@ def token_hash(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _of(row: Row[Any]) -> TokenRecord:
+def _token_record(row: Row[Any]) -> TokenRecord:
     return record_of(TokenRecord, row, projects=tuple(json.loads(row.projects)))

@@ -194,7 +194,7 @@ class UsageMeter(EventObserver):
 
     def _submitted(self, event: WorkloadSubmitted) -> None:
         spec = event.workload
-        cluster = self._known()
+        cluster = self._watched_cluster()
         position = cluster.ledger.position.get(spec.project)
         parent = None if position is None else cluster.ledger.queues[position].parent
         group = (spec.project, parent or "", spec.user, spec.type.value)
@@ -207,7 +207,7 @@ class UsageMeter(EventObserver):
         workload = self._workloads.get(event.workload)
         if workload is not None:
             workload.inactive = event.suspended
-            self._wait(workload, self._known().now_s)
+            self._wait(workload, self._watched_cluster().now_s)
 
     def _ended(self, event: WorkloadEnded) -> None:
         workload = self._workloads.pop(event.workload, None)
@@ -226,7 +226,7 @@ class UsageMeter(EventObserver):
         workload = self._workloads.get(name)
         if workload is None or place.pod in self._pods:
             return
-        job = self._known().jobs[name]
+        job = self._watched_cluster().jobs[name]
         milli = dict(job.pods[place.pod.group][place.pod.index].amounts).get(GPU_ROW, 0)
         node_usage = self._node_usages.get((name, place.node))
         if node_usage is None:
@@ -258,12 +258,12 @@ class UsageMeter(EventObserver):
 
     # Helpers
 
-    def _known(self) -> Cluster:
+    def _watched_cluster(self) -> Cluster:
         assert self._cluster is not None, "call watch() first"
         return self._cluster
 
     def _quota(self, project: str) -> int:
-        ledger = self._known().ledger
+        ledger = self._watched_cluster().ledger
         position = ledger.position.get(project)
         return UNLIMITED if position is None else ledger.queues[position].quota.get(GPU, UNLIMITED)
 

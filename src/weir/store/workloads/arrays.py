@@ -68,7 +68,7 @@ class ArrayTable:
         query = _OF_ARRAY.where(_columns.state == ARRAY)
         return [_array_record(row) for row in self._database.rows(query)]
 
-    def of(self, uid: int) -> ArrayRecord | None:
+    def get(self, uid: int) -> ArrayRecord | None:
         """Return the array with a number, finished or not; None if there is none."""
         query = _OF_ARRAY.where(_columns.uid == uid)
         row = self._database.row(query)

@@ -142,18 +142,19 @@ class StoreJournal:
             else:
                 ends.setdefault(effect.workload, effect)
         if saved:
-            rows = [{"saved_s": at_s} | _of(name) for name, at_s in saved.items()]
+            rows = [{"saved_s": at_s} | _live_name(name) for name, at_s in saved.items()]
             connection.execute(_SET_SAVED, rows)
         if statuses:
             connection.execute(
-                _SET_STATUS, [_columns(status) | _of(name) for name, status in statuses.items()]
+                _SET_STATUS, [_columns(status) | _live_name(name) for name, status in statuses.items()]
             )
         if suspensions:
-            rows = [{"held": reason} | _of(name) for name, reason in suspensions.items()]
+            rows = [{"held": reason} | _live_name(name) for name, reason in suspensions.items()]
             connection.execute(_SET_HELD, rows)
         if nominations:
             connection.execute(
-                _SET_NOMINATION, [{"nomination": text} | _of(name) for name, text in nominations.items()]
+                _SET_NOMINATION,
+                [{"nomination": text} | _live_name(name) for name, text in nominations.items()],
             )
         if ends:
             self._end(connection, ends)
@@ -216,7 +217,7 @@ _SET_END = (
 )
 
 
-def _of(name: str) -> dict[str, Any]:
+def _live_name(name: str) -> dict[str, Any]:
     return {"of_name": name, "of_state": LIVE}
 
 

@@ -139,7 +139,7 @@ class SweepTable:
         query = select(*columns).order_by(sweeps.c.id.desc())
         return [SweepHead(*row) for row in self._database.rows(query)]
 
-    def of(self, name: str) -> SweepRecord | None:
+    def get(self, name: str) -> SweepRecord | None:
         """Return the sweep of a name; None if there is none."""
         query = select(sweeps).where(sweeps.c.name == name)
         row = self._database.row(query)

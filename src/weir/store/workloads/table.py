@@ -147,7 +147,7 @@ class WorkloadTable:
             _columns.uid == select(func.max(_columns.uid)).where(_columns.name == name).scalar_subquery()
         )
 
-    def of(self, uid: int) -> StoredWorkload | None:
+    def get(self, uid: int) -> StoredWorkload | None:
         """Return the workload with a number; None if there is none."""
         return self._one(_columns.uid == uid)
 

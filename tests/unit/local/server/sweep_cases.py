@@ -69,7 +69,7 @@ def trained(folder: Path, trial: int) -> list[int]:
 
 def check_promotions(stands: Standing, sweep: dict[str, Any]) -> None:
     """Each promotion was of one of the best of those that had reached the rung before, as recorded."""
-    record = stands.pool.store.sweeps.of(sweep["name"])
+    record = stands.pool.store.sweeps.get(sweep["name"])
     assert record is not None
     recorded = stands.pool.store.sweeps.results(record.id)
     for rung in range(len(sweep["rungs"]) - 1):

@@ -61,7 +61,7 @@ def test_report_equals_what_the_records_say(store: Store, by: str) -> None:
     lost: Counter[str] = Counter()
     for event in store.events.page(limit=1000).items:
         assert event.uid is not None
-        found = store.workloads.of(event.uid)
+        found = store.workloads.get(event.uid)
         assert found is not None
         key = str(getattr(found.row, by))
         if event.kind == "ended":

@@ -36,7 +36,7 @@ def test_what_was_submitted_is_found_as_it_was_said(store: Store) -> None:
         asked.launch.environment,
     )
     assert found.row.status == "pending"
-    assert store.workloads.of(kept.launch.uid) == found
+    assert store.workloads.get(kept.launch.uid) == found
     assert store.workloads.newest("train-2") is None
 
 
@@ -65,7 +65,7 @@ def test_number_is_never_given_again(tmp_path: Path) -> None:
         first = store.workloads.submit(submitted("train")).result().launch.uid
         store.journal.keep([end("train")], {})
         assert store.tidy(NOW_S + 10 * 366 * 86400) > 0
-        assert store.workloads.of(first) is None
+        assert store.workloads.get(first) is None
     with opened(tmp_path) as store:
         assert store.workloads.submit(submitted("train")).result().launch.uid > first
 

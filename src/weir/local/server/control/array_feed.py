@@ -94,7 +94,7 @@ class ArrayFeed:
         while view.facts:
             self._take(view, view.facts[0])
             view.facts.popleft()
-        record = stored.of(uid)
+        record = stored.get(uid)
         if record is not None:
             view.record = record
         view.stored = stored.counts(uid)

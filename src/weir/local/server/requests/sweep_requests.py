@@ -75,7 +75,7 @@ async def stop_sweep(pool: PoolService, record: SweepRecord, person: Person) -> 
         raise RequestRefused(409, f"Sweep {record.name} is over already.")
     sweep = pool.sweeps.live.get(record.name) or await pool.sweeps.read_sweep(record)
     await pool.sweeps.end(sweep, "stopped", f"It was stopped by {person.user}.")
-    stored = await asyncio.to_thread(pool.store.sweeps.of, record.name)
+    stored = await asyncio.to_thread(pool.store.sweeps.get, record.name)
     assert stored is not None
     return stored
 

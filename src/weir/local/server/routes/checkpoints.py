@@ -52,7 +52,7 @@ def _page(pool: PoolService, person: Person, limit: int, after: int | None) -> C
 
 
 def _acts_on(pool: PoolService, person: Person, uid: int) -> bool:
-    stored = pool.store.workloads.of(uid)
+    stored = pool.store.workloads.get(uid)
     return stored is not None and may(person, Action.VIEW, stored.row.project)
 
 
@@ -65,7 +65,7 @@ def _uids(home: Path) -> Iterator[int]:
 
 def _row(pool: PoolService, uid: int) -> CheckpointRow | None:
     """Return the row of a directory; None if it is empty."""
-    stored = pool.store.workloads.of(uid)
+    stored = pool.store.workloads.get(uid)
     path = pool.home / "checkpoints" / str(uid)
     bytes_, files, saved_s, whole = _measured(path)
     if not files:

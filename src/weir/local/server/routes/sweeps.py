@@ -106,7 +106,7 @@ async def delete(
 
 
 async def _visible(pool: PoolService, name: str, person: Person) -> SweepRecord:
-    record = await asyncio.to_thread(pool.store.sweeps.of, name)
+    record = await asyncio.to_thread(pool.store.sweeps.get, name)
     if record is None:
         raise RequestRefused(
             404, f"There is no sweep called {name[:80]}: `weir sweep list` shows which there are."
@@ -123,7 +123,7 @@ async def _row(pool: PoolService, name: str) -> SweepRow | None:
     live = pool.sweeps.live.get(name)
     if live is not None:
         return sweep_row(live, pool)
-    record = await asyncio.to_thread(pool.store.sweeps.of, name)
+    record = await asyncio.to_thread(pool.store.sweeps.get, name)
     if record is None:
         return None
     try:

@@ -33,7 +33,7 @@ def find_workload(store: Store, word: str) -> StoredWorkload | None:
     """Return the newest workload of a name, or the one with a uid; None if there is neither."""
     stored = store.workloads.newest(word)
     uid = parse_uid(word)
-    return store.workloads.of(uid) if stored is None and uid is not None else stored
+    return store.workloads.get(uid) if stored is None and uid is not None else stored
 
 
 def unknown_workload(view: PoolView, name: str) -> RequestRefused:

@@ -97,7 +97,7 @@ class Reruns:
     def _array_of(self, stored: StoredWorkload) -> StoredWorkload:
         """Return the array of an index."""
         array_uid = stored.row.array_uid
-        array = None if array_uid is None else self._pool.store.workloads.of(array_uid)
+        array = None if array_uid is None else self._pool.store.workloads.get(array_uid)
         if array is None:
             raise RequestRefused(
                 409, f"The array of {stored.row.name} was deleted from the history: submit it again."
@@ -120,7 +120,7 @@ class Reruns:
         pool.require_visible(person, stored.row.project, stored.row.submitted_s)
         _check_rerun(stored, person)
         if stored.row.array is not None and not only:
-            array = await asyncio.to_thread(pool.store.arrays.of, stored.row.uid)
+            array = await asyncio.to_thread(pool.store.arrays.get, stored.row.uid)
             only = () if array is None or array.record.array is None else array.record.array.only
         raw = {**stored.asked, "name": name}
         text = json.dumps(raw)

@@ -194,7 +194,7 @@ class StartGates:
         row = self._pool.view.row_of(uid)
         if row is not None:
             return row
-        stored = self._pool.store.workloads.of(uid)
+        stored = self._pool.store.workloads.get(uid)
         return None if stored is None else stored.row
 
     def _look(self, uid: int, rows: Iterable[WorkloadRow]) -> None:

@@ -43,7 +43,7 @@ class SessionGate:
         person = self._authenticator.person_with(view.credential)
         # After a start of the server, recovery may not be complete
         if not self._pool.view.is_live(view.name):
-            stored = await asyncio.to_thread(self._pool.store.workloads.of, view.uid)
+            stored = await asyncio.to_thread(self._pool.store.workloads.get, view.uid)
             if stored is not None and stored.row.ended_s is None:
                 raise RequestRefused(503, "The pool has just started: try again.", retry_after_s=1.0)
         return self.own_directory(person, view.name, view.uid)

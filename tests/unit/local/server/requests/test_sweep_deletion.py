@@ -72,7 +72,7 @@ async def test_store_keeps_a_sweep_with_a_trial_that_is_not_over(stands: Standin
     await begin(stands, tmp_path / "trained", trials=1, workload={"slow": "s-0"})
     await stands.until_true(lambda sweep: sweep["running"] == 1, "sweeps/s")
     table = stands.pool.store.sweeps
-    record = table.of("s")
+    record = table.get("s")
     assert record is not None
 
     def end(connection: Connection) -> None:

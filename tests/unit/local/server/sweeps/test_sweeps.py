@@ -230,11 +230,11 @@ async def test_details_of_a_sweep_go_with_those_of_its_trials(stands: Standing, 
     await until_over(stands)
     store, now_s = stands.pool.store, stands.pool.clock()
     await asyncio.to_thread(store.delete_launch_specs, now_s - 3600)
-    assert "TRAINED" in str(store.sweeps.of("s"))
+    assert "TRAINED" in str(store.sweeps.get("s"))
     for _ in range(2):
         await asyncio.to_thread(store.delete_launch_specs, now_s + 3600)
     stands.pool.sweeps._past.clear()
-    assert "TRAINED" not in str(store.sweeps.of("s"))
+    assert "TRAINED" not in str(store.sweeps.get("s"))
     assert (await stands.get("sweeps/s"))["command"] == ["(removed)"]
     assert [row["best_trial"] for row in (await stands.get("sweeps"))["items"]] == [0]
 
