@@ -98,7 +98,7 @@ def copy_cluster(picture: ClusterFacts) -> Cluster:
     cluster.rows.see(picture.resources)
     cluster.marks.see(picture.marks)
     for request in picture.requests:
-        cluster.shapes.of(request)
+        cluster.shapes.shape_of(request)
     for event in picture.events:
         reduce(cluster, event)
     cluster.usage = deepcopy(picture.usage)

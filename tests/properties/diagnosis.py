@@ -67,7 +67,7 @@ class Diagnosis:
         )
 
     def _share(self, queue: int, name: str) -> float:
-        row = self._cluster.rows.known(name)
+        row = self._cluster.rows.get(name)
         assert row is not None
         return self._overlay.share[queue][row] + NEAR
 
@@ -159,7 +159,7 @@ class Diagnosis:
 
     def _is_scaled_down(self, level: int, queue: int) -> bool:
         ledger, own = self._cluster.ledger, self.job.path[level]
-        rows = {name: self._cluster.rows.known(name) for name in self._wants}
+        rows = {name: self._cluster.rows.get(name) for name in self._wants}
         return self._queues[queue].priority < self._queues[own].priority and any(
             row is not None
             and self._overlay.is_scaled(ledger.parent[queue], row)

@@ -104,7 +104,7 @@ def test_reason_counts_each_victim_under_the_cause_that_protects_it(world: World
         cause = refusal.cause if isinstance(refusal, ShortageRefusal) else None
         if not isinstance(cause, IneligibleVictims) or cause.resource != "gpu":
             continue
-        row = cluster.rows.known("gpu")
+        row = cluster.rows.get("gpu")
         empty = floors(cluster, without=list(cluster.jobs.values())).items()
         usable = {at for at, floor in empty if any(fits(cluster, [each], {at: floor}) for each in wanted)}
         expected: Counter[Cause | None] = Counter()

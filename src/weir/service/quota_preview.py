@@ -81,7 +81,7 @@ def _differ_in_amounts(state: DecisionState, before: Mapping[str, Queue], queue:
     return (
         old is not None
         and replace(old, quota=queue.quota, limit=queue.limit, weight=queue.weight) == queue
-        and all(state.cluster.rows.known(name) is not None for name in (*queue.quota, *queue.limit))
+        and all(state.cluster.rows.get(name) is not None for name in (*queue.quota, *queue.limit))
     )
 
 

@@ -98,5 +98,5 @@ class Cluster:
             less = own_milli - own_milli * node.gpu_weight_milli // WHOLE_MILLI
             totals[GPU_ROW] -= less
             if node.gpu_model is not None:
-                totals[self.rows.of(model_row_name(node.gpu_model))] -= less
+                totals[self.rows.row_of(model_row_name(node.gpu_model))] -= less
         return totals

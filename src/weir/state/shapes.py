@@ -65,24 +65,24 @@ class RowIndex:
 
     def __init__(self, first: Iterable[str] = (GPU, CPU, MEMORY, PODS)) -> None:
         self.names: list[str] = list(first)
-        self._of = {name: row for row, name in enumerate(self.names)}
+        self._rows = {name: row for row, name in enumerate(self.names)}
 
-    def of(self, name: str) -> int:
+    def row_of(self, name: str) -> int:
         """Return the row of a resource; add a new one."""
-        row = self._of.get(name)
+        row = self._rows.get(name)
         if row is None:
-            row = self._of[name] = len(self.names)
+            row = self._rows[name] = len(self.names)
             self.names.append(name)
         return row
 
-    def known(self, name: str) -> int | None:
+    def get(self, name: str) -> int | None:
         """Return the row of a resource, or None if it has none."""
-        return self._of.get(name)
+        return self._rows.get(name)
 
     def see(self, names: Iterable[str]) -> None:
         """Add rows for these resources where they are missing."""
         for name in names:
-            self.of(name)
+            self.row_of(name)
 
     def amounts(self, by_name: Mapping[str, int], default: int) -> list[int]:
         """Convert a mapping by name to a list by row."""
@@ -102,19 +102,19 @@ class ShapeTable:
     def __init__(self, rows: RowIndex, marks: RowIndex) -> None:
         self._rows = rows
         self._marks = marks
-        self._of: dict[Request, RequestShape] = {}
+        self._by_request: dict[Request, RequestShape] = {}
         self._constraints: dict[tuple[object, ...], int] = {}
         self.all: list[RequestShape] = []
         self.weighted = False  # True if devices of any shape don't count as one GPU each
 
-    def of(self, request: Request) -> RequestShape:
+    def shape_of(self, request: Request) -> RequestShape:
         """Return the shape of a request; add a new one."""
-        shape = self._of.get(request)
+        shape = self._by_request.get(request)
         if shape is None:
             plain = None
             if request.marks or request.pod_rules:
-                plain = self.of(replace(request, marks=(), pod_rules=()))
-            shape = self._of[request] = self._made(request, plain)
+                plain = self.shape_of(replace(request, marks=(), pod_rules=()))
+            shape = self._by_request[request] = self._made(request, plain)
             self.all.append(shape)
             self.weighted = self.weighted or request.gpu_weight_milli != WHOLE_MILLI
         return shape
@@ -122,13 +122,13 @@ class ShapeTable:
     def branch(self, rows: RowIndex, marks: RowIndex) -> "ShapeTable":
         """Return a copy over these rows to which shapes may be added."""
         table = ShapeTable(rows, marks)
-        table._of, table._constraints = self._of.copy(), self._constraints.copy()
+        table._by_request, table._constraints = self._by_request.copy(), self._constraints.copy()
         table.all, table.weighted = self.all.copy(), self.weighted
         return table
 
     def _made(self, request: Request, plain: RequestShape | None) -> RequestShape:
         needs = [(CPU_ROW, request.cpu_milli), (MEMORY_ROW, request.memory), (PODS_ROW, 1)]
-        needs += [(self._rows.of(name), amount) for name, amount in request.further]
+        needs += [(self._rows.row_of(name), amount) for name, amount in request.further]
         assumed = ((CPU_ROW, request.assumed_cpu_milli), (MEMORY_ROW, request.assumed_memory))
         charges = [*needs, *assumed]
         constraint = (
@@ -149,8 +149,8 @@ class ShapeTable:
             gpu_memory=request.gpu_memory,
             whole=request.is_whole and not request.gpu_memory,
             constraint=self._constraints.setdefault(constraint, len(self._constraints)),
-            marks=tuple(self._marks.of(mark) for mark in dict.fromkeys(request.marks)),
-            pod_rules=tuple((rule, self._marks.of(rule.mark)) for rule in request.pod_rules),
+            marks=tuple(self._marks.row_of(mark) for mark in dict.fromkeys(request.marks)),
+            pod_rules=tuple((rule, self._marks.row_of(rule.mark)) for rule in request.pod_rules),
             charges=tuple((row, amount) for row, amount in charges if amount > 0),
             plain=plain,
             gpu_weight_milli=request.gpu_weight_milli,

@@ -177,7 +177,7 @@ def ineligible_victims(
 ) -> IneligibleVictims | None:
     """Return the amounts of a resource that others hold, by their protection; None if there are none."""
     cluster = holdings.cluster
-    row = cluster.rows.known(resource)
+    row = cluster.rows.get(resource)
     if row is None:
         return None
     holders: dict[tuple[Protection, int], int] = {}

@@ -195,7 +195,7 @@ def _on_node(cluster: Cluster, capacity: Capacity, shape: RequestShape, node: in
         return f"{name} has {free} free, and a pod asks for {shape.devices}"
     if shortage == GPU:
         return f"{name} has no GPU with as much free as a pod asks for"
-    row = cluster.rows.known(shortage)
+    row = cluster.rows.get(shortage)
     if row is None:
         return f"{name} is excluded by {shortage}"
     if shortage.startswith(HOST_PORT_PREFIX):

@@ -144,7 +144,7 @@ class CapacityRefusals:
             return NoClaim(may_preempt=True, shortfall=None)
         allocator, rules = self.allocator, self.allocator.rules_of(candidate)
         resource = shortage.helped[0] if shortage.helped else GPU
-        row = allocator.cluster.rows.known(resource)
+        row = allocator.cluster.rows.get(resource)
         row = GPU_ROW if row is None else row
         holdings = self._holdings(candidate, row)
         if rules.job.stopped_for:

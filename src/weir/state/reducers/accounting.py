@@ -18,7 +18,7 @@ def usage_on(cluster: Cluster, shape: RequestShape, index: int) -> Amounts:
     node = cluster.nodes[index]
     if node is None or node.gpu_model is None:
         return (*shape.charges, (GPU_ROW, milli))
-    return (*shape.charges, (GPU_ROW, milli), (cluster.rows.of(model_row_name(node.gpu_model)), milli))
+    return (*shape.charges, (GPU_ROW, milli), (cluster.rows.row_of(model_row_name(node.gpu_model)), milli))
 
 
 def request_of(cluster: Cluster, shape: RequestShape) -> Amounts:
@@ -28,7 +28,7 @@ def request_of(cluster: Cluster, shape: RequestShape) -> Amounts:
     models = shape.request.gpu_models
     device_memory = _smallest(cluster, models) if shape.gpu_memory else 0
     milli = shape.charge_on(device_memory)
-    row = cluster.rows.known(model_row_name(models[0])) if len(models) == 1 else None
+    row = cluster.rows.get(model_row_name(models[0])) if len(models) == 1 else None
     if row is None:
         return (*shape.charges, (GPU_ROW, milli))
     return (*shape.charges, (GPU_ROW, milli), (row, milli))

@@ -22,7 +22,7 @@ def node_set(cluster: Cluster, event: events.NodeSet) -> None:
     cluster.rows.see(node.capacity)
     cluster.marks.see(node.foreign_marks)
     if node.gpu_model is not None:
-        cluster.rows.of(model_row_name(node.gpu_model))
+        cluster.rows.row_of(model_row_name(node.gpu_model))
     index = cluster.node_at.get(node.name)
     if index is None:
         index = cluster.node_at[node.name] = len(cluster.nodes)
@@ -67,17 +67,17 @@ def _set_capacity(cluster: Cluster, index: int, node: Node | None) -> None:
         cluster.weighted_nodes[index] = None
     if node is not None:
         for name, amount in node.capacity.items():
-            capacity[cluster.rows.of(name)] = amount
-        capacity[cluster.rows.of(GPU)] = node.own_gpus * WHOLE_MILLI
+            capacity[cluster.rows.row_of(name)] = amount
+        capacity[cluster.rows.row_of(GPU)] = node.own_gpus * WHOLE_MILLI
         if node.gpu_model is not None:
-            capacity[cluster.rows.of(model_row_name(node.gpu_model))] = node.own_gpus * WHOLE_MILLI
+            capacity[cluster.rows.row_of(model_row_name(node.gpu_model))] = node.own_gpus * WHOLE_MILLI
         free_capacity.share[index, : node.gpus] = WHOLE_MILLI
         free_capacity.memory[index, : node.gpus] = node.gpu_memory
         foreign = list(node.foreign_devices)
         free_capacity.share[index, foreign] = free_capacity.memory[index, foreign] = 0
     free_capacity.marks[:, index] = 0
     for mark, pods in node.foreign_marks.items() if node is not None else ():
-        free_capacity.marks[cluster.marks.of(mark), index] = pods
+        free_capacity.marks[cluster.marks.row_of(mark), index] = pods
     cluster.capacity[:, index] = capacity
     free_capacity.free[:, index] = capacity
     releasing = cluster.releasing

@@ -36,7 +36,7 @@ def submitted(cluster: Cluster, event: events.WorkloadSubmitted) -> None:
 
 def _terms(cluster: Cluster, spec: Workload) -> JobTerms:
     """Return a workload's terms for the engine: shapes, charges, queue path, run-time key, devices."""
-    shapes = tuple([cluster.shapes.of(group.request) for group in spec.groups])
+    shapes = tuple([cluster.shapes.shape_of(group.request) for group in spec.groups])
     grow(cluster, nodes=0, devices=1)
     requests = tuple([request_of(cluster, shape) for shape in shapes])
     gangs = zip(devices_asked(shapes, requests), spec.needed(), strict=True)

@@ -45,7 +45,7 @@ def pool(nodes: int) -> tuple[Cluster, list[RequestShape], Capacity]:
             cluster,
             NodeSet(Node(f"node{at}", gpus, memory, {"cpu": 64_000, "memory": 512 << 30, "pods": 99})),
         )
-    return cluster, [cluster.shapes.of(request) for request in REQUESTS], Capacity.of(cluster)
+    return cluster, [cluster.shapes.shape_of(request) for request in REQUESTS], Capacity.of(cluster)
 
 
 def potential(cluster: Cluster, shapes: list[RequestShape]) -> FragmentationScore:

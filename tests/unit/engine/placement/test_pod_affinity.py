@@ -27,7 +27,7 @@ def cluster_with(there: dict[str, int]) -> Cluster:
 
 def open_nodes(there: dict[str, int], request: Request) -> str:
     cluster = cluster_with(there)
-    shape = cluster.shapes.of(request)
+    shape = cluster.shapes.shape_of(request)
     reduce(
         cluster, NodeSet(Node("d0", 4, 16 << 30, CAPACITY))
     )  # capacity for label sets that only rules name
@@ -87,7 +87,7 @@ def test_spread(there: dict[str, int], more: dict[str, object], request_: Reques
 
 def test_a_pod_may_stay_where_only_it_bears_the_mark() -> None:
     cluster = cluster_with({"a0": 1, "b0": 2})
-    shape = cluster.shapes.of(Request(marks=("m",), pod_rules=(rule("anti_affinity"),)))
+    shape = cluster.shapes.shape_of(Request(marks=("m",), pod_rules=(rule("anti_affinity"),)))
     rules = PodAffinityRules(cluster)
     assert rules.stays(cluster.free_capacity, shape, cluster.node_at["a0"])
     assert not rules.stays(cluster.free_capacity, shape, cluster.node_at["b0"])
@@ -103,7 +103,7 @@ def test_a_pod_may_stay_where_only_it_bears_the_mark() -> None:
 )
 def test_wishes_order_nodes_and_shut_none(wish: PodAffinityRule, first: str) -> None:
     cluster = cluster_with({"a0": 1, "b0": 3, "d0": 1})
-    shape = cluster.shapes.of(Request(devices=1, nodes=("a0", "b0", "c0"), pod_rules=(wish,)))
+    shape = cluster.shapes.shape_of(Request(devices=1, nodes=("a0", "b0", "c0"), pod_rules=(wish,)))
     capacity, size = Capacity.of(cluster), cluster.free_capacity.free.shape[1]
     mask, wishes = _named(cluster, ("b0", "c0")), 0 * cluster.free_capacity.free[0]
     ranking = NodeScores(capacity, shape, mask, wishes, ~mask & mask, None)
