@@ -172,7 +172,7 @@ def test_what_projects_hold_is_the_sum_of_their_running_pods(world: World) -> No
         cluster, policy = running.cluster, world.policy
         holdings = RunningHoldings(cluster, policy, running.now_s)
         for row in range(len(cluster.rows)):
-            for project, found in holdings.of(row).items():
+            for project, found in holdings.by_project(row).items():
                 jobs = cluster.running[project].values()
                 pods = [(job.preemptible, pod) for job in jobs for pod in job.running_pods()]
                 assert sum(found.fixed.units.values()) == _sum(
@@ -192,7 +192,7 @@ def test_what_projects_hold_on_some_nodes_is_the_sum_of_their_pods_there(world: 
         counts = np.array([chosen >> at & 1 for at in range(cluster.capacity.shape[1])], np.bool_)
         holdings = RunningHoldings(cluster, policy, running.now_s, counts)
         for row in range(len(cluster.rows)):
-            for project, found in holdings.of(row).items():
+            for project, found in holdings.by_project(row).items():
                 jobs = cluster.running[project].values()
                 pods = [pod for job in jobs for pod in job.running_pods() if counts[pod.node]]
                 kinds = (found.fixed, found.preemptible)

@@ -62,7 +62,7 @@ class ConsideredVictims:
         context, requester = self._context, self._rules.job
         if not requester.can_preempt:
             return f"{requester.name} may not preempt"
-        protection = context.protections.of(job, self._rules)
+        protection = context.protections.protection_of(job, self._rules)
         budgets = context.accounting.disruptions.blocking(job.running_pods())
         return protection_phrase(protection, job, requester, budgets)
 

@@ -63,7 +63,7 @@ def _node_rankings(allocator: Allocator, candidate: Candidate) -> Iterator[NodeR
         rank = allocator.placer.ranks(shape, affinity)
         if open_ is not None:
             rank = np.where(open_, rank, INFEASIBLE)
-        scores = allocator.cache.scores.of(shape, affinity)
+        scores = allocator.cache.scores.scores_of(shape, affinity)
         fitting = int((rank != INFEASIBLE).sum())
         nodes = _best_first(rank, allocator.placer.best_node(shape, affinity, open_))[:fitting]
         rows = [_score_row(allocator, shape, scores, node) for node in nodes[:RANKED_MAX]]

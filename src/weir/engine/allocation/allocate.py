@@ -51,7 +51,7 @@ class Allocator:
         self.placer = Placer(
             cluster,
             self.capacity,
-            cache.scores.of,
+            cache.scores.scores_of,
             policy.search_steps,
             self.feasibility.pod_rules(),
             self.domain_of,
@@ -263,7 +263,7 @@ class FittingClasses:
         self._free_milli = self._totals.free_gpu_milli if headroom_milli else 0
         self._free_whole = self._totals.idle_devices
         self._fitting: dict[tuple[int, AffinityRules, bool], int] = {}  # pods by shape
-        self._known: dict[tuple[Wants, AffinityRules], bool] = {}
+        self._cached_fits: dict[tuple[Wants, AffinityRules], bool] = {}
 
     def of_projects(self, projects: Iterable[int]) -> Iterator[EquivalenceClass]:
         """Yield the fitting classes of some projects; only these compete in the queue order."""
@@ -279,9 +279,9 @@ class FittingClasses:
         """
         affinity = self._feasibility.affinity(queued.first)
         key = queued.wants, affinity
-        fits = self._known.get(key)
+        fits = self._cached_fits.get(key)
         if fits is None:
-            fits = self._known[key] = self._fits(queued, affinity)
+            fits = self._cached_fits[key] = self._fits(queued, affinity)
         return fits
 
     def leaves_headroom(self, queued: EquivalenceClass) -> bool:

@@ -50,24 +50,26 @@ class ReservedNodes:
         self._capacity = capacity
         self._outages = outages
         self._now_s = now_s
-        self._known: list[Reservation] | None = None
+        self._reservations: list[Reservation] | None = None
 
     def open_nodes(self, candidate: Candidate) -> Bools | None:
         """Return the nodes whose reservations a candidate would not violate; None for all nodes."""
         within = None
-        for reservation in () if self._known == [] else self._applying(candidate):
+        for reservation in () if self._reservations == [] else self._applying(candidate):
             free = reservation.spare >= -(-candidate.queued.step.gpu_milli // WHOLE_MILLI)
             within = both(within, free)
         return within
 
     def note_placed(self, candidate: Candidate, placements: Sequence[NodePlacement]) -> None:
         """Count placements of a workload against the reservations of others, and end its own."""
-        if not self._known:
+        if not self._reservations:
             return
         for reservation in self._applying(candidate):
             for _, node, devices in placements:
                 reservation.spare[node] -= len(devices)
-        self._known = [reservation for reservation in self._known if reservation.job is not candidate.job]
+        self._reservations = [
+            reservation for reservation in self._reservations if reservation.job is not candidate.job
+        ]
 
     def _applying(self, candidate: Candidate) -> list[Reservation]:
         """Return the reservations of others that block a workload.
@@ -82,7 +84,7 @@ class ReservedNodes:
         return [reservation for reservation in others if ends_s > reservation.at_s]
 
     def _all(self) -> list[Reservation]:
-        if self._known is None:
+        if self._reservations is None:
             cluster, feasibility = self._cluster, self._cache.feasibility
             late_s = self._now_s - self._policy.reserve_after
             late = [
@@ -97,8 +99,8 @@ class ReservedNodes:
             if late and (kept is None or kept[0] != late):
                 fresh = reservations(cluster, feasibility, self._capacity, late, cluster.changed_s)
                 kept = self._cache.reserved = late, fresh
-            self._known = kept[1] if late and kept is not None else []
-        return self._known
+            self._reservations = kept[1] if late and kept is not None else []
+        return self._reservations
 
 
 class WorkloadPlacer:

@@ -70,7 +70,7 @@ class RunningHoldings:
         self._any_protected = policy.min_runtime.any or self._disruptions.any
         self._by_row: dict[int, dict[int, ProjectHoldings]] = {}
 
-    def of(self, row: int) -> Mapping[int, ProjectHoldings]:
+    def by_project(self, row: int) -> Mapping[int, ProjectHoldings]:
         """Return the holdings of a resource by project."""
         holdings = self._by_row.get(row)
         if holdings is None:
@@ -152,14 +152,14 @@ def preemption_cycle(
             other is not None
             and ends_s is not None
             and holdings.units(other.running_pods(), row)
-            and protections.of(other, rules) is Protection.CYCLE
+            and protections.protection_of(other, rules) is Protection.CYCLE
         ):
             excluded[name] = ends_s
     if excluded:
         columns, memory = capacity.columns.copy(), capacity.device_memory
         for running in holdings.cluster.running.values():
             for job in running.values():
-                if job.name in excluded or protections.of(job, rules) is None:
+                if job.name in excluded or protections.protection_of(job, rules) is None:
                     for pod in job.running_pods():
                         columns.hold(pod.node, pod.shape, pod.devices, int(memory[pod.node]), -1)
         freed = Capacity(columns, memory)
@@ -183,7 +183,7 @@ def ineligible_victims(
     holders: dict[tuple[Protection, int], int] = {}
     budgets: Counter[str] = Counter()
     eligible = 0
-    for project, held in holdings.of(row).items():
+    for project, held in holdings.by_project(row).items():
         amounts = _of_project(holdings, rules, row, project, held)
         budgets.update(amounts.budgets)
         for protection, units in amounts.units.items():

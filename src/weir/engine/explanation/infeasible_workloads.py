@@ -155,7 +155,7 @@ def _apart(allocator: Allocator, idle: Capacity, need: Need, affinity: AffinityR
         return None
     if len(own) > 1 and any(rule.kind == "spread" for rule in own):
         return None  # this fill is no proof if anti-affinity and spread rules are combined
-    scores_of, rules = allocator.cache.scores.over(idle).of, allocator.feasibility.pod_rules()
+    scores_of, rules = allocator.cache.scores.over(idle).scores_of, allocator.feasibility.pod_rules()
     placer = Placer(allocator.cluster, idle, scores_of, allocator.policy.search_steps, rules)
     fitting = placer.fill(shape, affinity, pods)
     if fitting >= pods:

@@ -106,7 +106,7 @@ class PodRuleShortages:
             for mark in pod.shape.marks:
                 self._others_marks[mark, pod.node] -= 1
         self._placer = Placer(
-            *(allocator.cluster, allocator.capacity, allocator.cache.scores.of),
+            *(allocator.cluster, allocator.capacity, allocator.cache.scores.scores_of),
             *(allocator.policy.search_steps, self._rules),
         )
 

@@ -45,7 +45,7 @@ class NodeStateTable:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def of(self, capacity: Capacity) -> Ints:
+    def state_ids(self, capacity: Capacity) -> Ints:
         """Return the current state number of every node."""
         kept = capacity.state_ids
         if kept is None or kept.table is not self or kept.generation != self.generation:
@@ -227,7 +227,7 @@ class FragmentationScore:
 
     def _numbers(self, capacity: Capacity) -> Ints:
         """Return the states of all nodes; tables of an earlier generation are cleared."""
-        numbers = self._states.of(capacity)
+        numbers = self._states.state_ids(capacity)
         if self._generation != self._states.generation:
             self._generation = self._states.generation
             self._tables.clear()
@@ -263,7 +263,7 @@ class FragmentationScore:
         unknown = numbers[np.isnan(self._base[numbers])]
         for start in range(0, len(unknown), _CHUNK):
             some = unknown[start : start + _CHUNK]
-            self._base[some] = self._worth.of(FreeCapacity(*self._states.columns(some)))
+            self._base[some] = self._worth.scores(FreeCapacity(*self._states.columns(some)))
         return self._base[numbers]
 
     def _on_nodes(self, capacity: Capacity, shape: RequestShape, nodes: Ints) -> tuple[Ints, Ints]:

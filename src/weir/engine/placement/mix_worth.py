@@ -52,7 +52,7 @@ class DeviceUsage(NamedTuple):
     copies: Ints
     free: Ints
 
-    def of(self, nodes: Ints) -> "DeviceUsage":
+    def select(self, nodes: Ints) -> "DeviceUsage":
         """Return the rows of these nodes."""
         return DeviceUsage(self.rest[nodes], self.full[nodes], self.copies[nodes], self.free[nodes])
 
@@ -78,7 +78,7 @@ class HostFit(NamedTuple):
     may: Bools
     most: Floats
 
-    def of(self, nodes: Ints) -> "HostFit":
+    def select(self, nodes: Ints) -> "HostFit":
         """Return the rows of these nodes."""
         return HostFit(self.may[nodes], self.most[nodes])
 
@@ -139,7 +139,7 @@ class MixWorth:
         self._copies_in = left // np.maximum(parts, 1)  # copies of each part by free thousandths of a device
         self._free_in = np.where(left >= parts, left, 0)
 
-    def of(self, free: FreeCapacity) -> Floats:
+    def scores(self, free: FreeCapacity) -> Floats:
         """Return the worth of nodes with this free capacity."""
         return self._worth(self._held(free.share), self._enough(free))
 
@@ -188,14 +188,16 @@ class MixWorth:
                 after.share = np.where(full & (np.cumsum(full, axis=1) <= shape.devices), 0, share)
             elif shape.devices:
                 after.share = _on_fullest(share, shape.devices, milli[:, None], open_)
-            return base - self.of(after), devices
+            return base - self.scores(after), devices
         tried = open_.copy()  # of equal adjacent devices, one is enough
         tried[:, 1:] &= ~(open_[:, :-1] & (share[:, 1:] == share[:, :-1]))
         node, column = np.nonzero(tried)
         before = share[node, column]
-        changed = self._held(share).of(node).with_one(self._held(before - milli[node]), self._held(before))
+        changed = (
+            self._held(share).select(node).with_one(self._held(before - milli[node]), self._held(before))
+        )
         falls = np.full(share.shape, np.inf)
-        falls[node, column] = base[node] - self._worth(changed, self._enough(after).of(node))
+        falls[node, column] = base[node] - self._worth(changed, self._enough(after).select(node))
         best = falls.min(axis=1)
         fullest = np.where(falls < best[:, None] + 1e-7, share, WHOLE_MILLI + 1).argmin(axis=1)
         return best, fullest

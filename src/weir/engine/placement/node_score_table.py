@@ -35,7 +35,7 @@ class NodeScoreTable:
             capacity, feasibility, None if fragmentation is None else fragmentation.branch()
         )
 
-    def of(self, shape: RequestShape, affinity: AffinityRules = ()) -> NodeScores:
+    def scores_of(self, shape: RequestShape, affinity: AffinityRules = ()) -> NodeScores:
         """Return the scores of a shape."""
         shape = shape.plain or shape
         scores = self._scores.get((shape.id, affinity))

@@ -37,7 +37,7 @@ class NodeScores:
 
     __slots__ = (
         *("_any_spread", "_base", "_best", "_best_rank", "_fragmentation", "_spread"),
-        *("at", "device", "mask", "rank", "shape"),
+        *("device", "log_position", "mask", "rank", "shape"),
     )
 
     def __init__(
@@ -60,14 +60,14 @@ class NodeScores:
         self.rank: Ints = np.full(len(mask), INFEASIBLE, np.int64)
         self._best, self._best_rank = _UNKNOWN
         self._compute(capacity, np.flatnonzero(mask))
-        self.at = len(capacity.log)
+        self.log_position = len(capacity.log)
 
     def follow(self, capacity: Capacity) -> Ints:
         """Return the ranks, updated for every node that changed since the last call."""
         log = capacity.log
-        if self.at < len(log):
-            changed = set(log[self.at :])
-            self.at = len(log)
+        if self.log_position < len(log):
+            changed = set(log[self.log_position :])
+            self.log_position = len(log)
             if len(changed) <= _FEW:
                 for node in changed:
                     self._compute_one(capacity, node)

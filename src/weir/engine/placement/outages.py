@@ -48,7 +48,7 @@ class OutageRules:
             for outage in (node.outages if node is not None else ())
             if not outage.is_over(now_s)
         ]
-        self._known: dict[tuple[float | None, ...], Bools] = {}  # by the time terms of a workload
+        self._cached_bars: dict[tuple[float | None, ...], Bools] = {}  # by the time terms of a workload
         self._nodes = np.array([node_outage.node for node_outage in self._outages], np.int64)
         self._from_s = np.array([node_outage.outage.from_s for node_outage in self._outages], np.float64)
         self._keeps_running = np.array(
@@ -131,14 +131,14 @@ class OutageRules:
         has_kept = longest_s is None or job.ran_s > 0
         grace_s = stop_grace_s(job.spec, self._project_times(job), self._rules) if job.preemptible else None
         key = longest_s, started_s, has_kept, grace_s
-        mask = self._known.get(key)
+        mask = self._cached_bars.get(key)
         if mask is None:
             begins_s = self._now_s if started_s is None else started_s
             ends_s = INFINITE if longest_s is None else begins_s + longest_s
             least_s = INFINITE if grace_s is None else self._now_s + LEAST_RUN_S + grace_s
             from_s = min(ends_s, least_s) if has_kept else ends_s
             allowed_s = np.where(self._keeps_running, ends_s, from_s)
-            mask = self._known[key] = (self._from_s <= self._now_s) | (self._from_s < allowed_s)
+            mask = self._cached_bars[key] = (self._from_s <= self._now_s) | (self._from_s < allowed_s)
         return mask
 
     def _project_times(self, job: Job) -> QueueTimeLimits:

@@ -45,7 +45,7 @@ class ProtectionFinder:
         self._path = path
         self._rows = rows
 
-    def of(self, path: tuple[int, ...]) -> QuotaProtection:
+    def protection_of(self, path: tuple[int, ...]) -> QuotaProtection:
         """Return the protection of a project's usage by quotas on its path; none in the own project."""
         level = divergence_level(self._path, path)
         if level == len(path):

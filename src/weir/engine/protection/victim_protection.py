@@ -85,7 +85,7 @@ class VictimProtections:
         self._disruptions = disruptions
         self._evictable: dict[bool, tuple[Bools, Bools]] = {}
 
-    def of(self, job: Job, rules: PreemptionRules) -> Protection | None:
+    def protection_of(self, job: Job, rules: PreemptionRules) -> Protection | None:
         """Return the protection of a workload from a requester; None if some of its pods may be evicted."""
         if not job.preemptible:
             return Protection.BUDGETS if job.spec.protected else Protection.FIXED

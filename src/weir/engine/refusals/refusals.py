@@ -39,13 +39,13 @@ class RefusalSentences:
 
     def __init__(self, cluster: Cluster, now_s: float) -> None:
         self._wording = Wording(cluster.ledger.queues, cluster.rows.names, now_s)
-        self._known: dict[int, tuple[PendingRefusal, Reason]] = {}  # by identity; the refusal is kept alive
+        self._reasons: dict[int, tuple[PendingRefusal, Reason]] = {}  # by identity; the refusal is kept alive
 
     def reason_of(self, refusal: PendingRefusal) -> Reason:
         """Return the reason of a refusal."""
-        kept = self._known.get(id(refusal))
+        kept = self._reasons.get(id(refusal))
         if kept is None:
-            kept = self._known[id(refusal)] = refusal, refusal.reason(self._wording)
+            kept = self._reasons[id(refusal)] = refusal, refusal.reason(self._wording)
         return kept[1]
 
 

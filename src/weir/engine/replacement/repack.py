@@ -110,7 +110,7 @@ class RepackPlanner:
         self._transaction = allocator.transaction
         self._accounting = allocator.transaction.accounting
         self._gain_milli = max(1, round(allocator.policy.repack.gain * WHOLE_MILLI))
-        self._at: dict[EquivalenceClass, int] = {}  # first unserved member of each class
+        self._first_unserved: dict[EquivalenceClass, int] = {}  # first unserved member of each class
         self._queues: dict[int, RepackQueue] = {}  # by project
 
     def run(self) -> Iterator[tuple[Pod, list[NodePlacement]]]:
@@ -119,7 +119,7 @@ class RepackPlanner:
         if not rules.enabled:
             return
         self._queues = repack_queues(self._allocator)
-        self._at = dict(self._allocator.unserved())
+        self._first_unserved = dict(self._allocator.unserved())
         numbers = count()
         free = self._capacity.columns.free[GPU_ROW]
         heap = [
@@ -197,7 +197,7 @@ class RepackPlanner:
         with capacity.trial():
             capacity.release(node, pod.shape, pod.devices)
             for queued, shape, _, priority in queue.fitting(capacity, node):
-                index = self._at[queued]
+                index = self._first_unserved[queued]
                 left = len(queued.members) - index
                 if not left or priority < own:
                     continue
@@ -215,7 +215,7 @@ class RepackPlanner:
 
     def _made(self, node: int, change: Repacking) -> list[NodePlacement] | None:
         """Return the placements of the new pods; None, with nothing changed, unless all fit."""
-        goes, first = change.goes, {queued: self._at[queued] for queued in change.come}
+        goes, first = change.goes, {queued: self._first_unserved[queued] for queued in change.come}
         placements: list[NodePlacement] = []
         with self._transaction.trial() as trial:
             self._transaction.stop((goes,))
@@ -230,7 +230,7 @@ class RepackPlanner:
                 self._accounting.start((placement,))
                 first[queued] += 1
             trial.commit()
-        self._at.update(first)
+        self._first_unserved.update(first)
         return placements
 
     def _placement(self, candidate: Candidate, node: int) -> NodePlacement | None:

@@ -92,7 +92,11 @@ class VictimTiers:
         of a service it is negative: the more replicas above the minimum the service has, the lower.
         """
         own = job.project
-        first = -1 if job.spec.overrun or job.spec.unprotected else int(self._rules.protections.of(job.path))
+        first = (
+            -1
+            if job.spec.overrun or job.spec.unprotected
+            else int(self._rules.protections.protection_of(job.path))
+        )
         if self._policy.victim_policy == "lowest_cost":
             return (first, (), ANY_PROJECT, job.priority, minimum)
         return (first, self.giving(own), own, job.priority, minimum, self._pushes_below(own, pods))

@@ -45,7 +45,10 @@ class LegalOrder:
             return EvictionRule.CONSOLIDATE
         if victim.job.spec.unprotected:
             return EvictionRule.IDLE
-        if self._most < QuotaProtection.FULL and self._rules.protections.of(victim.job.path) > self._most:
+        if (
+            self._most < QuotaProtection.FULL
+            and self._rules.protections.protection_of(victim.job.path) > self._most
+        ):
             return None
         return self._rules.rule_for(victim.job)
 

@@ -60,7 +60,12 @@ class PreemptionContext:
         capacity = allocator.capacity.after_releases(self.cluster)
         self.transaction = Transaction(capacity, self.accounting)
         self.placer = Placer(
-            *(self.cluster, capacity, allocator.cache.scores.over(capacity).of, self.policy.search_steps),
+            *(
+                self.cluster,
+                capacity,
+                allocator.cache.scores.over(capacity).scores_of,
+                self.policy.search_steps,
+            ),
             *(allocator.feasibility.pod_rules(), allocator.domain_of),
         )
 

@@ -92,7 +92,7 @@ class EligibleVictims:
     def _may_reclaim_from(self, project: int) -> bool:
         """Return True if a project's workloads may be reclaimed with its present usage."""
         path = self._cluster.ledger.path[project]
-        return self._rules.protections.of(path) <= self._most and self._rules.may_ask(path)
+        return self._rules.protections.protection_of(path) <= self._most and self._rules.may_ask(path)
 
     def _movable(self) -> list[Job]:
         """Return running preemptible workloads that are cheap to move and fit elsewhere."""

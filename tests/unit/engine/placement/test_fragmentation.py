@@ -96,22 +96,22 @@ def test_updates_at_once_and_one_by_one_equal_a_fresh_score(
 def test_nodes_alike_are_in_one_state_whichever_device_is_held() -> None:
     _, shapes, capacity = pool(4)
     states = NodeStateTable(np.zeros(capacity.columns.free.shape[1], np.int64))
-    first = states.of(capacity)[[1, 2]].tolist()
+    first = states.state_ids(capacity)[[1, 2]].tolist()
     assert first[0] == first[1]
     capacity.allocate(1, shapes[0], (0,))
-    assert states.of(capacity)[1] != first[0]
+    assert states.state_ids(capacity)[1] != first[0]
     capacity.allocate(2, shapes[0], (3,))
-    assert states.of(capacity)[1] == states.of(capacity)[2]
+    assert states.state_ids(capacity)[1] == states.state_ids(capacity)[2]
 
 
 def test_a_trial_given_up_leaves_the_states_as_they_were() -> None:
     _, shapes, capacity = pool(4)
     states = NodeStateTable(np.zeros(capacity.columns.free.shape[1], np.int64))
-    before = states.of(capacity).tolist()
+    before = states.state_ids(capacity).tolist()
     with capacity.trial():
         capacity.allocate(0, shapes[3], (0,))
-        assert states.of(capacity).tolist() != before
-    assert states.of(capacity).tolist() == before
+        assert states.state_ids(capacity).tolist() != before
+    assert states.state_ids(capacity).tolist() == before
 
 
 def test_states_after_releases_are_those_of_the_freed_nodes() -> None:
@@ -124,15 +124,15 @@ def test_states_after_releases_are_those_of_the_freed_nodes() -> None:
         reduce(cluster, PodAssigned(Placement(PodKey(name, 0, 0), f"node{at}", (0,)), 0.0))
     capacity = Capacity.of(cluster)
     states = NodeStateTable(np.zeros(capacity.columns.free.shape[1], np.int64))
-    now = states.of(capacity).tolist()
+    now = states.state_ids(capacity).tolist()
     reduce(cluster, PodStopping(PodKey("w1", 0, 0), 1.0, EvictionCause(EvictionRule.SWAP, None, "", {})))
     capacity.allocate(3, shapes[3], (0,))  # not seen yet
     after = capacity.after_releases(cluster)
     fresh = Capacity(after.columns.copy(), after.device_memory)
-    assert states.of(after).tolist() == states.of(fresh).tolist()
-    assert states.of(after)[0] == now[0]
-    assert states.of(after)[1] == now[2]
-    assert states.of(capacity)[1] == now[1]
+    assert states.state_ids(after).tolist() == states.state_ids(fresh).tolist()
+    assert states.state_ids(after)[0] == now[0]
+    assert states.state_ids(after)[1] == now[2]
+    assert states.state_ids(capacity)[1] == now[1]
 
 
 def test_the_rest_of_a_device_finds_the_use_of_the_requests_that_fit_it() -> None:
