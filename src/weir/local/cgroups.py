@@ -174,7 +174,7 @@ class Cgroups(NamedTuple):
         return self.path(base, pod), files, hands_down
 
 
-def found(pool: str, apart: str = "", *, gpu_memory: bool = False) -> Cgroups:
+def usable_cgroups(pool: str, apart: str = "", *, gpu_memory: bool = False) -> Cgroups:
     """Return the control groups that this process may use: below its own, or beside that of a service.
 
     `apart` names a separate group for supervisors; without it they stay in the group of this process.

@@ -141,20 +141,20 @@ def test_groups_of_pods_lie_beside_a_service_that_must_not_be_divided(
     own.use(monkeypatch, busy=True)
     monkeypatch.setattr(cgroups, "_may_make", lambda *_: True)
     monkeypatch.setattr(os.path, "isdir", lambda path: before and path == f"{own.group}/weir-x")
-    found = cgroups.found("weir-x", "supervisors")
+    found = cgroups.usable_cgroups("weir-x", "supervisors")
     if before:
         assert (found.unified, found.controllers) == (own.group, "")
     else:
         assert (found.unified, found.controllers) == ("/sys/fs/cgroup/system.slice", "memory cpu pids")
     assert not own.divided
-    assert cgroups.found("weir-x").unified == own.group, "only root may make groups beside its own"
+    assert cgroups.usable_cgroups("weir-x").unified == own.group, "only root may make groups beside its own"
 
 
 def test_every_group_above_may_hand_down_memory_of_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     own = OwnGroup(f"/system.slice/weir.service/{cgroups._OWN}")
     own.use(monkeypatch, busy=False)
     monkeypatch.setattr(cgroups, "_may_make", lambda *_: True)
-    cgroups.found("weir-x", "supervisors", gpu_memory=True)
+    cgroups.usable_cgroups("weir-x", "supervisors", gpu_memory=True)
     asked = [path.removesuffix("/cgroup.subtree_control") for path in own.divided]
     assert asked[:4] == ["/sys", "/sys/fs", "/sys/fs/cgroup", "/sys/fs/cgroup/system.slice"]
     assert asked[4] == "/sys/fs/cgroup/system.slice/weir.service", "as for every other controller"

@@ -39,7 +39,7 @@ class DeviceSpecifications:
             self._names, self._state = frozenset(names[:_NAMES_MAX]), files
         return self._names
 
-    def of(self, devices: Sequence[Device], *, virtual: bool) -> list[str]:
+    def device_names(self, devices: Sequence[Device], *, virtual: bool) -> list[str]:
         """Return how a runtime calls these devices. A virtual one that isn't named needs no file.
 
         Raises:

@@ -114,7 +114,7 @@ def this_machine(
         nvml.links(devices) if nvml is not None else (),
     )
     if groups is None:
-        groups = cgroups.found(_pool_name(home)) if control_groups else cgroups.Cgroups("")
+        groups = cgroups.usable_cgroups(_pool_name(home)) if control_groups else cgroups.Cgroups("")
     return Machine(node, devices, nvml if devices else None, groups, umask, pids_max)
 
 

@@ -117,7 +117,9 @@ def _groups(home: str, *, gpu_memory: bool) -> Cgroups:
         OSError: one can't be made.
     """
     status = os.stat(home)
-    groups = cgroups.found(f"weir-{status.st_dev:x}-{status.st_ino:x}", _SUPERVISORS, gpu_memory=gpu_memory)
+    groups = cgroups.usable_cgroups(
+        f"weir-{status.st_dev:x}-{status.st_ino:x}", _SUPERVISORS, gpu_memory=gpu_memory
+    )
     groups.make_supervisors()
     if not groups.supervisors():
         raise SharedRefused(

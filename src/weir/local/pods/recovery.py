@@ -48,7 +48,7 @@ class Recovery:
         self._home = home
         self._machine = machine
         self._ports = ports
-        self._known = watched
+        self._watched = watched
         self._start_times = start_times
         self._processes = processes
         self._saved_s = record.saved_s
@@ -102,7 +102,7 @@ class Recovery:
                 continue
             directory = self._directory(pod, start)
             spec = read_spec(directory)
-            if spec is not None or self._home.start_name(directory) in self._known:  # else never started
+            if spec is not None or self._home.start_name(directory) in self._watched:  # else never started
                 last[pod] = start, spec
         return last, highest
 
@@ -112,7 +112,7 @@ class Recovery:
     def _pod(self, pod: PodKey, start: int, spec: Spec) -> PodExited | None:
         """Recover the last start of a pod: report it as running, and its exit if it has ended."""
         directory = self._directory(pod, start)
-        watched = self._known.get(self._home.start_name(directory))
+        watched = self._watched.get(self._home.start_name(directory))
         if watched is not None:  # its records aren't needed; the watcher reports its end
             self.facts.append(PodRunning(watched.place, start, watched.at_s, watched.stopping))
             self.local_workload.restore_rank(pod, watched.gang_rank, self._ports)

@@ -107,7 +107,7 @@ def _in_container(
     allocated = [machine.devices[index] for index in sight.devices]
     devices, problem = [], ""
     try:
-        devices = machine.device_specifications.of(allocated, virtual=machine.virtual)
+        devices = machine.device_specifications.device_names(allocated, virtual=machine.virtual)
     except DevicesNotOffered as refusal:
         problem = str(refusal)
     if not machine.virtual:  # a container counts its devices from 0

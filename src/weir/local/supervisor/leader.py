@@ -104,7 +104,7 @@ def _become(start: StartRecord, files: StartFiles, log: int, problem: str) -> No
     except (OSError, ValueError) as failure:
         error = spawn_errors.bad_directory(start.directory, _problem(failure))
         raise NotStarted(NOT_RUNNABLE, error) from None
-    program = _found(command, environment.get("PATH", os.defpath))
+    program = _program_path(command, environment.get("PATH", os.defpath))
     os.umask(start.umask)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (log, 1), (log, 2)):
@@ -139,7 +139,7 @@ def _secrets(files: StartFiles) -> dict[str, str]:
     return values
 
 
-def _found(command: Sequence[str], path: str) -> str:
+def _program_path(command: Sequence[str], path: str) -> str:
     """Return the file a command means, by the path of the environment it is to have."""
     program = command[0]
     if "/" in program:

@@ -151,14 +151,17 @@ def test_specifications_name_a_gpu_by_number_or_uuid(tmp_path: Path) -> None:
     first = Device(0, "0", "GPU-a", "H200", 1, 0)
     part = Device(1, "MIG-b", "MIG-b", "H200", 1, 1, 1)
     with pytest.raises(DevicesNotOffered, match="GPU 0 is in no CDI specification"):
-        specifications.of([first], virtual=False)
+        specifications.device_names([first], virtual=False)
     (tmp_path / "a.yaml").write_text(
         "kind: nvidia.com/gpu\ndevices: [{name: 0}, {name: '1'}, {name: MIG-b}]\n"
     )
-    assert specifications.of([first, part], virtual=False) == ["nvidia.com/gpu=0", "nvidia.com/gpu=MIG-b"]
+    assert specifications.device_names([first, part], virtual=False) == [
+        "nvidia.com/gpu=0",
+        "nvidia.com/gpu=MIG-b",
+    ]
     (tmp_path / "b.json").write_text('{"kind": "nvidia.com/gpu", "devices": [{"name": "GPU-a"}]}')
-    assert specifications.of([first], virtual=False) == ["nvidia.com/gpu=GPU-a"]
-    assert specifications.of(virtual_gpus(2), virtual=True) == []
+    assert specifications.device_names([first], virtual=False) == ["nvidia.com/gpu=GPU-a"]
+    assert specifications.device_names(virtual_gpus(2), virtual=True) == []
 
 
 def test_damaged_specifications_name_nothing(tmp_path: Path) -> None:

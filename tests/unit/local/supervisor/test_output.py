@@ -89,7 +89,7 @@ async def test_an_output_that_grows_while_it_is_read_is_read_to_where_it_was(rig
 def test_who_follows_from_before_the_first_start_reads_every_start(tmp_path: Path) -> None:
     log = PodLog(tmp_path, 1, (0, 0))
     early, late = LogFollower(log, None, None), LogFollower(log, None, None)
-    assert early.step([]) == LogStep([], more=False)
+    assert early.step([]) == LogStep([], has_more=False)
     for start in (1, 2):
         log.path(start).parent.mkdir(parents=True)
         log.path(start).write_bytes(b"run %d\n" % start)

@@ -154,7 +154,7 @@ class Authenticator:
             return replace(self._admin_person, uid=uid)
         if accounts.mode is not AccountMode.UNIX_ACCOUNTS:
             raise RequestRefused(401, f"Missing token. {_SAY_WHO}")
-        account = accounts.unix.known(uid)
+        account = accounts.unix.cached(uid)
         if account is None:
             raise RequestRefused(
                 403, f"User id {uid} has no account on this machine: ask its administrator for one."

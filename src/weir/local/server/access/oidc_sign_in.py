@@ -205,7 +205,7 @@ class OidcSignIn:
     def _user(self, identity: OidcIdentity) -> str:
         """Return the user name for an identity: the name of a Unix account only if settings allow it."""
         accounts = self._accounts
-        account = accounts.unix.known(identity.name) if self.settings.unix_accounts == "same-name" else None
+        account = accounts.unix.cached(identity.name) if self.settings.unix_accounts == "same-name" else None
         if account is None or account.uid in (0, accounts.owner_uid) or account.name != identity.name:
             return PREFIX + identity.name
         return account.name

@@ -44,7 +44,7 @@ class UnixAccounts:
     ) -> None:
         self._lookup = read_account if lookup is None else lookup
         self._clock = clock
-        self._found: dict[int | str, _LookedUp] = {}
+        self._accounts: dict[int | str, _LookedUp] = {}
         self._running: dict[int | str, asyncio.Task[None]] = {}
 
     async def get(self, which: int | str) -> UnixAccount | None:
@@ -53,7 +53,7 @@ class UnixAccounts:
         Raises:
             RequestRefused: the account database doesn't answer.
         """
-        cached = self._found.get(which)
+        cached = self._accounts.get(which)
         if cached is None or self._clock() - cached.at_s >= FRESH_S:
             task = self._running.get(which)
             if task is None:
@@ -64,25 +64,25 @@ class UnixAccounts:
                 raise RequestRefused(
                     503, "The account database of this machine doesn't answer: try again.", retry_after_s=5.0
                 ) from None
-            cached = self._found[which]
+            cached = self._accounts[which]
         return cached.account
 
     async def has_group(self, name: str) -> bool:
         """Return True if a Unix group exists."""
         return await asyncio.to_thread(_is_group, name)
 
-    def known(self, which: int | str) -> UnixAccount | None:
+    def cached(self, which: int | str) -> UnixAccount | None:
         """Return the account from the last look-up; None without one."""
-        cached = self._found.get(which)
+        cached = self._accounts.get(which)
         return None if cached is None else cached.account
 
     async def _look(self, which: int | str) -> None:
         try:
             account = await asyncio.to_thread(self._lookup, which)
-            while len(self._found) >= ACCOUNTS_MAX:
-                del self._found[next(iter(self._found))]
-            self._found.pop(which, None)
-            self._found[which] = _LookedUp(account, self._clock())
+            while len(self._accounts) >= ACCOUNTS_MAX:
+                del self._accounts[next(iter(self._accounts))]
+            self._accounts.pop(which, None)
+            self._accounts[which] = _LookedUp(account, self._clock())
         finally:
             del self._running[which]
 

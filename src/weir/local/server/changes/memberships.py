@@ -106,7 +106,7 @@ class Memberships:
         """
         self._check_scope(scope, is_project)
         require(person, Action.VIEW, scope)
-        queues, memberships = self._pool.inventory.of, []
+        queues, memberships = self._pool.inventory.queues_by_name, []
         current: str | None = scope
         while current is not None:
             memberships += [
@@ -166,7 +166,7 @@ class Memberships:
         self._add_event(f"{person.user} removes {text} from {scope}.", scope, person)
 
     def _check_scope(self, scope: str, is_project: bool) -> None:
-        queue = self._pool.inventory.of.get(scope)
+        queue = self._pool.inventory.queues_by_name.get(scope)
         if queue is None or queue.is_project != is_project:
             raise no_such_queue("project" if is_project else "department", scope)
 
@@ -189,5 +189,5 @@ class Memberships:
             raise RequestRefused(422, f"There is no Unix group {name[:80]} on this machine: check the name.")
 
     def _add_event(self, sentence: str, scope: str, person: Person) -> None:
-        project = scope if self._pool.inventory.of[scope].is_project else None
+        project = scope if self._pool.inventory.queues_by_name[scope].is_project else None
         self._pool.add_pool_event("queue", sentence, project=project, user=person.user)

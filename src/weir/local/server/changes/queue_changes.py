@@ -48,13 +48,13 @@ class QueueChanges:
         pool = self._pool
         async with self._lock:
             inventory = pool.inventory
-            before = inventory.of.get(name)
+            before = inventory.queues_by_name.get(name)
             parent = entry.department if isinstance(entry, ProjectEntry) else entry.parent
             check_scope(person, {parent, *(() if before is None else (before.parent,))})
             queue = checked_queue(entry, name=name, now_s=pool.clock(), inventory=inventory)
             _check_version(queue, before, version)
             check_within(person, before, queue, inventory.queues)
-            new = name not in inventory.of
+            new = name not in inventory.queues_by_name
             if new:  # left by an incomplete deletion of a project of this name
                 await asyncio.to_thread(self._secrets.forget, name)
             followed = following_departments(queue, name, inventory)
@@ -70,7 +70,7 @@ class QueueChanges:
         noun = "project" if is_project else "department"
         async with self._lock:
             inventory = pool.inventory
-            queue = inventory.of.get(name)
+            queue = inventory.queues_by_name.get(name)
             check_scope(person, [None if queue is None else queue.parent])
             if queue is None or queue.is_project != is_project:
                 raise no_such_queue(noun, name)
@@ -111,7 +111,7 @@ def checked_queue(
     if entry.created is not None:
         fields.add(("created",), "created: the pool knows when it was made; leave it out")
     _check_amounts(entry, inventory, fields)
-    before = inventory.of.get(name)
+    before = inventory.queues_by_name.get(name)
     if before is not None and before.is_project != is_project:
         other = "project" if before.is_project else "department"
         fields.add(("name",), f"name: there is a {other} {name} already; write another name")
@@ -140,7 +140,7 @@ def following_departments(queue: Queue | None, name: str, inventory: PoolInvento
     """Return departments whose quota follows their children, as of `name` being set or deleted."""
     queues = {stored_queue.name: stored_queue for stored_queue in inventory.queues}
     followed = []
-    before = inventory.of.get(name)
+    before = inventory.queues_by_name.get(name)
     parents = {
         version.parent for version in (before, queue) if version is not None and version.parent is not None
     }
@@ -151,7 +151,7 @@ def following_departments(queue: Queue | None, name: str, inventory: PoolInvento
     for parent in sorted(parents):
         ancestor: str | None = parent
         while ancestor is not None:
-            department = inventory.of[ancestor]
+            department = inventory.queues_by_name[ancestor]
             if not department.follows:
                 break
             total = _below(ancestor, tuple(queues.values()))
@@ -200,7 +200,7 @@ def _check_parent(
     departments = [queue.name for queue in inventory.queues if not queue.is_project]
     ancestor = parent
     while ancestor is not None:
-        department = inventory.of.get(ancestor)
+        department = inventory.queues_by_name.get(ancestor)
         if department is None or department.is_project:
             fields.add(
                 (key,), f"{key}: there is no department {ancestor}; {suggest(ancestor, departments, fields)}"

@@ -164,7 +164,7 @@ class LiveHub:
             self._apply([("node", row, None) for row in rows])
 
     def _tick(self) -> None:
-        self._table.keep_queues(self._pool.inventory.of)
+        self._table.keep_queues(self._pool.inventory.queues_by_name)
         self._feed.tick(self._status_now())
         events, self._events = self._events, []
         if events:

@@ -89,7 +89,7 @@ async def session(person: Requester) -> Response:
 
 
 @routes.delete(_SESSION, include_in_schema=False)
-async def sign_out(request: Request, _who: Requester) -> Response:
+async def sign_out(request: Request, _person: Requester) -> Response:
     """End the session; name the page that ends the one with the identity provider, if there is one."""
     sessions: DashboardSessions = request.app.state.sessions
     sessions.end(session_cookie(request.scope))

@@ -51,7 +51,7 @@ class SeriesStore:
                 add_points(series, name, ((at_s, value),))
             self._dirty.add(uid)
 
-    def of(self, uid: int) -> dict[str, Sequence[Point]]:
+    def series_of(self, uid: int) -> dict[str, Sequence[Point]]:
         """Return the series of a workload, by name."""
         with self._lock:
             series = self._series.get(uid)

@@ -76,7 +76,7 @@ class LogStep(NamedTuple):
     """Output found in one read of a pod."""
 
     blocks: list[bytes]
-    more: bool  # True: the file has more text
+    has_more: bool  # True: the file has more text
     begun: int | None = None  # number of the later start whose output follows
     begun_s: float | None = None  # its time, if it is known
 
@@ -162,7 +162,7 @@ class PodLog:
             if not quiet or quiet > QUIET_READS_MAX:
                 begins, quiet = "" if step.begun is None else f"start {step.begun}", 0
                 yield LogPiece(b"".join(step.blocks), str(following.position), begins, in_seconds(step))
-            if not step.more:
+            if not step.has_more:
                 if over:
                     return
                 await asyncio.sleep(FOLLOW_S)
@@ -188,14 +188,14 @@ class LogFollower:
         self._log = log
         self._start = start
         self._tail = tail
-        self._at = start
+        self._current_start = start
         self._position = -1
         self._came_first = False  # True: the reader came before the pod's first start
 
     @property
     def position(self) -> LogPosition:
         """Return the position behind the last block."""
-        return LogPosition(None if self._position < 0 else self._at, max(0, self._position))
+        return LogPosition(None if self._position < 0 else self._current_start, max(0, self._position))
 
     def resume(self, position: LogPosition) -> None:
         """Begin at a position."""
@@ -203,23 +203,23 @@ class LogFollower:
         if position.start is None:
             self._came_first = True
         else:
-            self._at, self._position = position
+            self._current_start, self._position = position
 
     def step(self, begun: list[int]) -> LogStep:
         """Read new output, a block at most, of a pod with these starts."""
-        if self._at is None and begun:
-            self._at = begun[0] if self._came_first else begun[-1]
-        if self._at is None:
+        if self._current_start is None and begun:
+            self._current_start = begun[0] if self._came_first else begun[-1]
+        if self._current_start is None:
             self._came_first = True
-            return LogStep([], more=False)
-        path = str(self._log.path(self._at))
+            return LogStep([], has_more=False)
+        path = str(self._log.path(self._current_start))
         if self._position < 0:
             self._position = 0 if self._tail is None else tail_of(path, self._tail)
         block, self._position = read_on(path, self._position, BLOCK)
         if block:
-            return LogStep([block], more=True)
-        later = [number for number in begun if number > (self._at or 0)]
+            return LogStep([block], has_more=True)
+        later = [number for number in begun if number > (self._current_start or 0)]
         if later and self._start is None:
-            self._at, self._position, self._tail = later[0], 0, None
-            return LogStep([], more=True, begun=later[0], begun_s=self._log.begun_s(later[0]))
-        return LogStep([], more=False)
+            self._current_start, self._position, self._tail = later[0], 0, None
+            return LogStep([], has_more=True, begun=later[0], begun_s=self._log.begun_s(later[0]))
+        return LogStep([], has_more=False)

@@ -93,7 +93,7 @@ class WorkloadLog:
                 yield LogPiece(
                     text, write_positions(followed_pod.position for followed_pod in followed), begins, times
                 )
-            if not any(step.more for step in steps):
+            if not any(step.has_more for step in steps):
                 if over:
                     break
                 await asyncio.sleep(FOLLOW_S)

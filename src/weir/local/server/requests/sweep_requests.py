@@ -35,7 +35,7 @@ async def create_sweep(
         NameTaken: a sweep has this name already.
     """
     workload = submission.workload
-    if workload.project in pool.inventory.of:
+    if workload.project in pool.inventory.queues_by_name:
         require(person, Action.SUBMIT, workload.project)
     _check_number(pool, person)
     await _check(pool, submission, len(json.dumps(dict(raw))), person)

@@ -26,7 +26,7 @@ routes = APIRouter(prefix="/api/v1/workloads", tags=["workloads"], route_class=S
 
 @routes.get("/{name}/indices", response_model=ArrayIndexPage, responses=problems(404, 409, 422))
 async def indices(
-    name: str, pool: ThePool, _who: Requester, limit: Limit = 100, after: After = None
+    name: str, pool: ThePool, _person: Requester, limit: Limit = 100, after: After = None
 ) -> Response:
     """Return the indices of an array in ascending order, those that aren't queued yet too."""
     cursor = position(after)

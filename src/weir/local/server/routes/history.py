@@ -63,7 +63,7 @@ async def history(
     """Return usage, waits, time to quota, evictions by rule, and cost."""
     now_s, since_s, until_s = _period(pool, person, since, until, by)
     key: StoredBy = "node" if by == "gpu_model" else by
-    scope, prices = ReportScope(projects=comma_words(project)), pool.prices.of(pool.node)
+    scope, prices = ReportScope(projects=comma_words(project)), pool.prices.prices_of(pool.node)
     report = await asyncio.to_thread(
         pool.store.reports.report, since_s, until_s, key, now_s=now_s, prices=prices, scope=scope
     )

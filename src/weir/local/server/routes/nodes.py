@@ -45,7 +45,7 @@ async def nodes(pool: ThePool, person: Requester, limit: Limit = 100, after: Aft
 
 
 @routes.get("/nodes/{name}/workloads", response_model=WorkloadPage, responses=problems(404))
-async def node_workloads(name: str, pool: ThePool, _who: Requester, gpu: OneGpu = None) -> Response:
+async def node_workloads(name: str, pool: ThePool, _person: Requester, gpu: OneGpu = None) -> Response:
     """Return the workloads that hold something on a node, or one GPU of it: a drain would stop those."""
     pool.node_changes.require(name, gpu)
     names = None if gpu is None else set(await pool.node_changes.workloads_on(gpu))
@@ -106,7 +106,7 @@ async def undrain_gpu(name: str, gpu: int, pool: ThePool, person: Requester) -> 
 
 
 @routes.get("/maintenance", response_model=MaintenancePage)
-async def maintenance(pool: ThePool, _who: Requester) -> Response:
+async def maintenance(pool: ThePool, _person: Requester) -> Response:
     """Return the maintenance windows and drains at a time, soonest first."""
     rows = pool.node_changes.maintenance.rows()
     return json_response(MaintenancePage(total=len(rows), next=None, items=rows))

@@ -78,24 +78,24 @@ async def list_desktop(pool: ThePool, person: Requester) -> Response:
 @routes.post("/desktop/{id}/confirm", status_code=204, responses=problems(404, 422))
 async def confirm_desktop(id: int, pool: ThePool, person: Requester) -> Response:  # noqa: A002 - the name in the path
     """Confirm a message that the desktop has shown."""
-    await pool.notifications.confirm(_known(id), person)
+    await pool.notifications.confirm(_notification_id(id), person)
     return Response(status_code=204)
 
 
 @routes.delete("/{id}", status_code=204, responses=problems(404, 422))
 async def delete_notification(id: int, pool: ThePool, person: Requester) -> Response:  # noqa: A002 - the name in the path
     """Delete a notification, with everything that it would still send."""
-    await pool.notifications.remove(_known(id), person)
+    await pool.notifications.remove(_notification_id(id), person)
     return Response(status_code=204)
 
 
 @routes.post("/{id}/test", response_model=NotificationTested, responses=problems(404, 409, 422))
 async def test_notification(id: int, pool: ThePool, person: Requester) -> Response:  # noqa: A002 - see above
     """Send a test message now, and return its outcome."""
-    return json_response(await pool.notifications.test(_known(id), person))
+    return json_response(await pool.notifications.test(_notification_id(id), person))
 
 
-def _known(id_: int) -> int:
+def _notification_id(id_: int) -> int:
     if not 0 < id_ <= _ID_MAX:
         raise RequestRefused(404, "There is no such notification.")
     return id_

@@ -28,7 +28,7 @@ routes = APIRouter(prefix="/api/v1", tags=["pool"], route_class=StrictRoute)
 
 
 @routes.get("/status", response_model=PoolStatus, responses=problems())
-async def status(pool: ThePool, _who: Requester) -> Response:
+async def status(pool: ThePool, _person: Requester) -> Response:
     """Return the state of the pool."""
     running, pending = pool.view.counts()
     learned = pool.session_headroom.learned

@@ -61,20 +61,20 @@ async def list_projects(
 
 @routes.get("/departments", response_model=QueuePage, responses=problems(422))
 async def list_departments(
-    pool: ThePool, _who: Requester, limit: Limit = 100, after: After = None
+    pool: ThePool, _person: Requester, limit: Limit = 100, after: After = None
 ) -> Response:
     """Departments, parents first."""
     return await _page(pool, "department", limit, after)
 
 
 @routes.get("/projects/{name}", response_model=QueueDetail, responses=problems(404))
-async def project(name: str, pool: ThePool, _who: Requester) -> Response:
+async def project(name: str, pool: ThePool, _person: Requester) -> Response:
     """Return a project."""
     return await _one(pool, "project", name)
 
 
 @routes.get("/departments/{name}", response_model=QueueDetail, responses=problems(404))
-async def department(name: str, pool: ThePool, _who: Requester) -> Response:
+async def department(name: str, pool: ThePool, _person: Requester) -> Response:
     """Return a department."""
     return await _one(pool, "department", name)
 
@@ -134,7 +134,7 @@ async def delete_department(name: str, pool: ThePool, person: Requester) -> Resp
 
 
 @routes.get("/priorities", response_model=PriorityPage)
-async def priorities(pool: ThePool, _who: Requester) -> Response:
+async def priorities(pool: ThePool, _person: Requester) -> Response:
     """Return the priority classes: names for numbers, accepted wherever a priority is written."""
     ordered = sorted(pool.priority_classes.items(), key=lambda pair: (pair[1], pair[0]))
     rows = [

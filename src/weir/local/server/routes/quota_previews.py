@@ -45,7 +45,7 @@ async def _preview(
     pool: PoolService, entry: DepartmentEntry | ProjectEntry, name: str, person: Person
 ) -> QuotaPreview:
     inventory = pool.inventory
-    before = inventory.of.get(name)
+    before = inventory.queues_by_name.get(name)
     parent = entry.department if isinstance(entry, ProjectEntry) else entry.parent
     check_scope(person, {parent, *(() if before is None else (before.parent,))})
     queue = checked_queue(entry, name=name, now_s=pool.clock(), inventory=inventory)

@@ -32,7 +32,7 @@ async def preview(request: Request, pool: ThePool, person: Requester) -> Respons
         return read_as(Submission, body, "The submission", pool.priority_classes), len(body)
 
     asked, size = await read_body(request, parse)
-    if asked.project in pool.inventory.of:
+    if asked.project in pool.inventory.queues_by_name:
         require(person, Action.SUBMIT, asked.project)
     if asked.name in pool.view.workloads:
         raise RequestRefused(409, f"A workload called {asked.name} isn't over yet: write another name.")

@@ -49,7 +49,7 @@ async def list_replays(pool: ThePool, person: Requester) -> Response:
 async def replay(id: str, pool: ThePool, person: Requester) -> Response:  # noqa: A002 - the word of the path
     """Return the progress of a replay, and its result."""
     require(person, Action.ADMINISTER)
-    return json_response(pool.on_wall_clock(pool.what_if.of(id)))
+    return json_response(pool.on_wall_clock(pool.what_if.get(id)))
 
 
 @routes.delete("/{id}", response_model=WhatIfRow, responses=problems(403, 404))

@@ -85,7 +85,7 @@ async def why(
         if (suggestion := _known_suggestion(pool, asked, answer)) is not None:
             return json_response(pool.on_wall_clock(answer.model_copy(update={"suggestions": [suggestion]})))
         projects = tuple(scope for scope in pool.inventory.projects if may(person, Action.SUBMIT, scope))
-        most = highest_priority(pool.inventory.of[row.project], person)
+        most = highest_priority(pool.inventory.queues_by_name[row.project], person)
         possible = SuggestionOptions(most, projects=projects)
         tried = await pool.suggestions.find(
             (name, possible), version, partial(_tried, pool, name, possible), wait_s, person.user

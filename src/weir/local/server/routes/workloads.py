@@ -75,7 +75,7 @@ HIDDEN = "(hidden)"
 @routes.get("", response_model=WorkloadPage, responses=problems(422))
 async def list_workloads(
     pool: ThePool,
-    _who: Requester,
+    _person: Requester,
     project: Annotated[str | None, Query(max_length=4096, description="Comma-separated projects.")] = None,
     status: Annotated[str | None, Query(max_length=4096, description="Comma-separated statuses.")] = None,
     type: Annotated[str | None, Query(max_length=4096, description="Comma-separated types.")] = None,  # noqa: A002
@@ -222,7 +222,7 @@ async def describe(name: str, pool: ThePool, person: Requester) -> Response:
 
 
 def _idle_rules(pool: PoolService, workload: Workload) -> IdleRulesRow | None:
-    return idle_rules_row(workload, pool.inventory.of.get(workload.project), pool.policy.life)
+    return idle_rules_row(workload, pool.inventory.queues_by_name.get(workload.project), pool.policy.life)
 
 
 def _isolation(pool: PoolService, workload: Workload, *, is_over: bool) -> GpuIsolation:
@@ -264,7 +264,7 @@ async def series(name: str, pool: ThePool, person: Requester) -> Response:
             unit=UNITS.get(key, ""),
             points=[(at_s + pool.clock.ahead_s, value) for at_s, value in points],
         )
-        for key, points in (await asyncio.to_thread(pool.series.of, row.uid)).items()
+        for key, points in (await asyncio.to_thread(pool.series.series_of, row.uid)).items()
     ]
     virtual = VIRTUAL_LABEL in pool.node.labels
     return json_response(SeriesAnswer(name=row.name, stands_in=virtual, series=rows))

@@ -18,7 +18,7 @@ class GpuPrices:
     by_model: Mapping[str, float] = field(default_factory=dict)
     currency: str = "USD"
 
-    def of(self, node: Node) -> Prices:
+    def prices_of(self, node: Node) -> Prices:
         """Return the prices of nodes; a node that no longer exists has the price for any model."""
         if not self.by_model:
             return Prices()

@@ -20,7 +20,7 @@ class PoolInventory:
     nodes: Sequence[Node]
     topologies: Mapping[str, Topology]
     queues: tuple[Queue, ...]
-    of: Mapping[str, Queue] = field(default_factory=dict)
+    queues_by_name: Mapping[str, Queue] = field(default_factory=dict)
 
     @property
     def projects(self) -> list[str]:

@@ -158,7 +158,7 @@ class PoolState:
 
     def created_at(self, projects: Iterable[str]) -> dict[str, float]:
         """Return when each of these projects was created; missing projects are left out."""
-        queues = self.inventory.of
+        queues = self.inventory.queues_by_name
         return {name: queues[name].created_s for name in projects if name in queues}
 
     def may_see(self, person: Person, project: str, submitted_s: float) -> bool:

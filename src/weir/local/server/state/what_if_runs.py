@@ -86,7 +86,7 @@ class WhatIfRuns:
             rows += [row for path in files if (row := self._read(path.stem)) is not None]
         return sorted(rows, key=lambda row: -row.at_s)
 
-    def of(self, id_: str) -> WhatIfRow:
+    def get(self, id_: str) -> WhatIfRow:
         """Return a replay.
 
         Raises:
@@ -101,7 +101,7 @@ class WhatIfRuns:
 
     async def cancel(self, id_: str) -> WhatIfRow:
         """End a running replay, or delete a finished one."""
-        row = self.of(id_)
+        row = self.get(id_)
         if row.state == "running":
             self._end(row, state="cancelled")
             await self.close()

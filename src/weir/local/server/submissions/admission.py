@@ -53,7 +53,9 @@ def check_new_priority(workload: Workload, priority: int, inventory: PoolInvento
         RequestRefused: the priority is above the highest of this person in the project.
     """
     fields = FieldErrors("The priority")
-    check_priority(replace(workload, priority=priority), inventory.of[workload.project], person, fields)
+    check_priority(
+        replace(workload, priority=priority), inventory.queues_by_name[workload.project], person, fields
+    )
     fields.refuse_if_any()
 
 

@@ -84,7 +84,7 @@ def check_submission(
     """
     fields, rules = FieldErrors("The submission"), rules or LifecyclePolicy()
     _check_new_name(submission.name, fields)
-    queue = inventory.of.get(submission.project)
+    queue = inventory.queues_by_name.get(submission.project)
     if queue is None:
         suggestion = suggest(submission.project, inventory.projects, fields)
         fields.add(("project",), f"project: there is no project {submission.project}; {suggestion}")
@@ -104,7 +104,7 @@ def check_submission(
     _check_pods(written, inventory, fields)
     fields.refuse_if_any()
     workload = replace(workload_of(written, now_s), user=person.user)
-    workload = with_defaults(workload, submission.pods, inventory.nodes, inventory.of)
+    workload = with_defaults(workload, submission.pods, inventory.nodes, inventory.queues_by_name)
     assert queue is not None
     workload = limited_workload(workload, queue, rules, inventory.nodes, fields)
     check_priority(workload, queue, person, fields)

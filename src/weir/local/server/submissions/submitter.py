@@ -137,7 +137,7 @@ class Submitter:
     async def _prepared(self, asked: ReadSubmission, person: Person, batch: Collection[str] = ()) -> _Checked:
         """Check the fields that depend on the state of the pool."""
         pool, submission = self._pool, asked.submission
-        if submission.project in pool.inventory.of:
+        if submission.project in pool.inventory.queues_by_name:
             require(person, Action.SUBMIT, submission.project)
             await self._people.secrets.check(submission)
         # It may have ended in the store
@@ -176,7 +176,7 @@ class Submitter:
         numbers = Counter(candidate.asked.submission.project for candidate in checked)
         with ExitStack() as reserved:
             for project, number in numbers.items():
-                queue = pool.inventory.of.get(project)
+                queue = pool.inventory.queues_by_name.get(project)
                 own = None if queue is None else queue.limits_of(person.user)
                 reserved.enter_context(self._people.pending_limits.reserved(person, project, own, number))
             yield

@@ -21,7 +21,7 @@ class SessionAddresses:
         self._lock = asyncio.Lock()
         self.port: int = listening.getsockname()[1]
 
-    def of(self, user: str) -> str:
+    def address_of(self, user: str) -> str:
         """Return the address of a person."""
         return LOOPBACK if self._is_personal else own_address(user)
 
@@ -37,7 +37,7 @@ class SessionAddresses:
         Raises:
             RequestRefused: another program has the port there.
         """
-        address = self.of(user)
+        address = self.address_of(user)
         async with self._lock:
             if address in self._servers:
                 return

@@ -79,7 +79,7 @@ class SessionProxy:
             RequestRefused: another program has their address.
         """
         await self.addresses.serve(user, self._connected)
-        return _link(f"http://{self.addresses.of(user)}:{self.addresses.port}", name, code)
+        return _link(f"http://{self.addresses.address_of(user)}:{self.addresses.port}", name, code)
 
     def remote_link(self, user: str, name: str, code: str) -> str:
         """Return the address that opens a person's session from another machine.
@@ -89,13 +89,13 @@ class SessionProxy:
         """
         if self.hosts is None:
             port = self.addresses.port
-            tunnel = f"`ssh -NL {port}:{self.addresses.of(user)}:{port} HOST`"
+            tunnel = f"`ssh -NL {port}:{self.addresses.address_of(user)}:{port} HOST`"
             raise RequestRefused(
                 422,
                 "Sessions aren't served to other machines, since `weir up` has no --sessions-domain: run "
                 f"{tunnel}, and ask for the link on the machine of the pool.",
             )
-        return _link(f"https://{self.hosts.of(user, name)}", name, code)
+        return _link(f"https://{self.hosts.host_of(user, name)}", name, code)
 
     def protocol_for(self, name: str) -> asyncio.Protocol | None:
         """Return the protocol for the host name of an HTTPS connection; None if no session has it."""
@@ -138,7 +138,7 @@ class SessionProxy:
             return
         try:
             cookie = cookie_in(headers.get("cookie", ""), site.cookie)
-            view = self.gate.views.of(cookie, name, site.is_of, site.peer_uid)
+            view = self.gate.views.view_of(cookie, name, site.is_of, site.peer_uid)
             own = await self.gate.directory_of(view)
         except RequestRefused as refused:
             page = site.sign_in(name)

@@ -28,7 +28,7 @@ class SessionHosts:
     domain: str
     public_url: str
 
-    def of(self, user: str, workload: str) -> str:
+    def host_of(self, user: str, workload: str) -> str:
         """Return the host of a person's session, with its port, as browsers write it."""
         digest = sha256(f"{user}\0{workload}".encode("utf-8", "surrogatepass")).digest()
         slug = _NOT_IN_HOSTS.sub("-", workload.lower())[:_SLUG_LENGTH_MAX].strip("-")

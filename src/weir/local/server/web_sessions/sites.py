@@ -76,7 +76,7 @@ class LoopbackSite:
 
     def is_of(self, user: str, _workload: str) -> bool:
         """Return True if this is the person's address."""
-        return self.addresses.of(user) == self.address
+        return self.addresses.address_of(user) == self.address
 
     def sign_in(self, _workload: str) -> str | None:
         """Return None: the dashboard may be at a forwarded port."""
@@ -104,7 +104,7 @@ class HostSite:
 
     def is_of(self, user: str, workload: str) -> bool:
         """Return True if this is the host of the person's session."""
-        return self.hosts.of(user, workload) == self.hosts.with_port(self.name)
+        return self.hosts.host_of(user, workload) == self.hosts.with_port(self.name)
 
     def sign_in(self, workload: str) -> str | None:
         """Return the page of the workload in the dashboard."""

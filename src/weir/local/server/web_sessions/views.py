@@ -91,7 +91,7 @@ class SessionViews:
             _LOG.warning("session_views_not_kept", why=error.strerror or str(error))
         return cookie
 
-    def of(
+    def view_of(
         self, cookie: str, name: str, is_of: Callable[[str, str], bool], peer_uid: int | None = None
     ) -> SessionView:
         """Return the view of a cookie. `is_of`: the session of a user is here.

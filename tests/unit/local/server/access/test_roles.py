@@ -128,7 +128,7 @@ async def test_lead_divides_what_the_department_has(machine: Standing) -> None:
     assert (await sets("three", 1))[0] == 422
     assert (await sets("three", 0))[0] == 201
     await lead.put("/api/v1/projects/three", json={"name": "three", "department": "lab"})
-    assert machine.pool.inventory.of["three"].quota["gpu"] == 0, "the lab has no more"
+    assert machine.pool.inventory.queues_by_name["three"].quota["gpu"] == 0, "the lab has no more"
     for more, words in (
         ({"max_priority": 61}, "raise the highest priority"),
         ({"max_priority": 60, "max_priority_of": {"ann": 99}}, "raise the highest priority"),

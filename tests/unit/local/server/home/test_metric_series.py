@@ -46,15 +46,15 @@ def test_series_survive_the_server_and_bad_files_are_passed_over(tmp_path: Path)
     store.add(7, 2.0, {f"reported.{index}": 1.0 for index in range(3 * NAMES_MAX)})
     store.flush((), now=True)
     later = SeriesStore(tmp_path)
-    assert later.of(7)["reported.loss"] == ((1.0, 0.5),)
-    assert len(later.of(7)) == NAMES_MAX
+    assert later.series_of(7)["reported.loss"] == ((1.0, 0.5),)
+    assert len(later.series_of(7)) == NAMES_MAX
     later.add(7, 3.0, {"reported.loss": 0.25})
-    assert later.of(7)["reported.loss"] == ((1.0, 0.5), (3.0, 0.25))
+    assert later.series_of(7)["reported.loss"] == ((1.0, 0.5), (3.0, 0.25))
     (tmp_path / "series" / "8.json").write_text("[")
     (tmp_path / "series" / "9.json").symlink_to(tmp_path / "series" / "7.json")
-    assert later.of(8) == later.of(9) == {}
+    assert later.series_of(8) == later.series_of(9) == {}
     later.forget(7)
-    assert SeriesStore(tmp_path).of(7) == {}
+    assert SeriesStore(tmp_path).series_of(7) == {}
 
 
 async def test_curves_are_of_what_the_job_reported_and_used(stands: Standing) -> None:

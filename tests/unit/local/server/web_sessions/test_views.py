@@ -25,7 +25,10 @@ def test_a_code_works_once_and_in_time(tmp_path: Path) -> None:
     views = SessionViews(tmp_path, clock)
     code, _ = views.make_code("uid:1", "mia", 7, "notes", "jupyter")
     cookie = views.begin(code, "notes", here)
-    assert (views.of(cookie, "notes", here).uid, views.of(cookie, "notes", here).credential) == (7, "uid:1")
+    assert (views.view_of(cookie, "notes", here).uid, views.view_of(cookie, "notes", here).credential) == (
+        7,
+        "uid:1",
+    )
     with pytest.raises(RequestRefused, match="used already"):
         views.begin(code, "notes", here)
     late, _ = views.make_code("uid:1", "mia", 7, "notes", "jupyter")
@@ -42,20 +45,20 @@ def test_a_view_is_for_one_session_and_ends(tmp_path: Path) -> None:
     views = SessionViews(tmp_path, clock)
     cookie = views.begin(views.make_code("uid:1", "mia", 7, "notes", "jupyter")[0], "notes", here)
     again = SessionViews(tmp_path, clock)
-    assert again.of(cookie, "notes", here).kind == "jupyter"
+    assert again.view_of(cookie, "notes", here).kind == "jupyter"
     assert cookie.encode() not in (tmp_path / FILE).read_bytes()
     with pytest.raises(RequestRefused, match="no access to others"):
-        again.of(cookie, "others", here)
+        again.view_of(cookie, "others", here)
     clock.now_s += VIEW_S
     with pytest.raises(RequestRefused, match="no access"):
-        again.of(cookie, "notes", here)
+        again.view_of(cookie, "notes", here)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"a": {"uid": 1}}', b"[]"])
 def test_a_file_that_is_none_means_no_views(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE).write_bytes(content)
     with pytest.raises(RequestRefused):
-        SessionViews(tmp_path, Clock()).of("x", "notes", here)
+        SessionViews(tmp_path, Clock()).view_of("x", "notes", here)
 
 
 def test_a_view_holds_at_the_address_of_its_person_alone(tmp_path: Path) -> None:
@@ -68,7 +71,7 @@ def test_a_view_holds_at_the_address_of_its_person_alone(tmp_path: Path) -> None
         views.begin(views.make_code("uid:1", "mia", 7, "notes", "jupyter")[0], "notes", elsewhere)
     cookie = views.begin(views.make_code("uid:1", "mia", 7, "notes", "jupyter")[0], "notes", here)
     with pytest.raises(RequestRefused):
-        views.of(cookie, "notes", elsewhere)
+        views.view_of(cookie, "notes", elsewhere)
     assert SessionViews(tmp_path, Clock()).users() == {"mia"}
 
 
@@ -76,12 +79,12 @@ def test_a_view_holds_for_the_account_that_opened_the_link(tmp_path: Path) -> No
     views = SessionViews(tmp_path, Clock())
     cookie = views.begin(views.make_code("uid:1", "mia", 7, "notes", "jupyter")[0], "notes", here, 1000)
     again = SessionViews(tmp_path, Clock())
-    assert again.of(cookie, "notes", here, 1000).user == "mia"
+    assert again.view_of(cookie, "notes", here, 1000).user == "mia"
     for other in (1001, 0, None):
         with pytest.raises(RequestRefused, match="no access to notes"):
-            again.of(cookie, "notes", here, other)
+            again.view_of(cookie, "notes", here, other)
     unknown = views.begin(views.make_code("uid:1", "mia", 7, "notes", "jupyter")[0], "notes", here)
-    assert views.of(unknown, "notes", here, 1001).user == "mia"
+    assert views.view_of(unknown, "notes", here, 1001).user == "mia"
 
 
 def test_links_and_views_of_one_person_end_none_of_others(
@@ -97,5 +100,5 @@ def test_links_and_views_of_one_person_end_none_of_others(
     for _ in range(40):
         views.begin(made, "other", lambda user, _: user == "ben")
         made, _ = views.make_code("uid:2", "ben", 8, "other", "jupyter")
-    assert views.of(cookie, "notes", here).uid == 7
-    assert views.of(views.begin(code, "notes", here), "notes", here).uid == 7
+    assert views.view_of(cookie, "notes", here).uid == 7
+    assert views.view_of(views.begin(code, "notes", here), "notes", here).uid == 7
