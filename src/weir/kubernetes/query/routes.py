@@ -253,17 +253,17 @@ class QueryRoutes:
 
     async def _series_of(self, row: WorkloadRow) -> Answer:
         history = self._history
-        series, reported_s = self._recent_series.of(row.uid, self._clock())
+        series, reported_s = self._recent_series.series_of(row.uid, self._clock())
         stored = None if history is None else await history.series(row.uid, series)
         if stored is not None:
             series, reported_s = stored, 0.0
-        measured, measured_s = self._measured_series.of(row.uid, self._clock())
+        measured, measured_s = self._measured_series.series_of(row.uid, self._clock())
         trouble = None if history is None else history.note
         note = missing_note(row.submitted_s, reported_s, measured_s if measured else 0.0, trouble)
         return await asyncio.to_thread(series_answer, row.name, series, measured, note)
 
     async def _decision(self, request: web.Request) -> Answer:
-        workload = self._found(request)
+        workload = self._requested_workload(request)
         needs = (
             "The details of a decision name workloads of all namespaces: they need the right to list "
             f"workloads.{GROUP} in all of them."
@@ -310,7 +310,7 @@ class QueryRoutes:
             QueryRefused: there is none.
         """
         try:
-            return self._found(request)
+            return self._requested_workload(request)
         except QueryRefused as error:
             (namespace, since_s), name = await self._within(request), request.match_info["name"]
             history = self._history
@@ -327,7 +327,7 @@ class QueryRoutes:
             began_s = 0.0
         return namespace, began_s
 
-    def _found(self, request: web.Request) -> WorkloadIndexEntry:
+    def _requested_workload(self, request: web.Request) -> WorkloadIndexEntry:
         namespace, name = (request.match_info[key] for key in ("namespace", "name"))
         workload = self._workloads.get(namespace, name)
         if workload is None:

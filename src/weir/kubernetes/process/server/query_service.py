@@ -88,7 +88,7 @@ class QueryService:
         use_by_number = {
             workload.number: measured
             for key, measured in use.workloads.items()
-            if (workload := self.workloads.at(key)) is not None
+            if (workload := self.workloads.by_key(key)) is not None
         }
         self.measured.measure(use_by_number, self._clock())
 

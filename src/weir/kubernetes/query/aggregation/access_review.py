@@ -24,7 +24,7 @@ class AccessReviewer:
     def __init__(self, api: ApiClient, now_s: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self._now_s = now_s
-        self._known: dict[tuple[Identity, str], tuple[float, bool]] = {}
+        self._answers: dict[tuple[Identity, str], tuple[float, bool]] = {}
         self._under_way: dict[tuple[Identity, str], asyncio.Task[bool | None]] = {}
 
     async def may_list(self, person: Identity, resource: str) -> bool:
@@ -48,7 +48,7 @@ class AccessReviewer:
     async def _decided(self, person: Identity, resource: str) -> bool | None:
         """Return the decision of the API server; None if it is unknown for now."""
         key = person, resource
-        cached = self._known.get(key)
+        cached = self._answers.get(key)
         if cached is not None and self._now_s() - cached[0] < KEPT_S:
             return cached[1]
         review = self._under_way.get(key)
@@ -67,9 +67,9 @@ class AccessReviewer:
             return None  # not cached
         finally:
             del self._under_way[key]
-        if len(self._known) >= ANSWERS_MAX:
-            self._known.clear()
-        self._known[key] = self._now_s(), allowed
+        if len(self._answers) >= ANSWERS_MAX:
+            self._answers.clear()
+        self._answers[key] = self._now_s(), allowed
         return allowed
 
 

@@ -80,7 +80,7 @@ class PreviewRoutes:
         return previewed.answer(self._row)
 
     def _row(self, key: str) -> WorkloadRow | None:
-        workload = self._workloads.at(key)
+        workload = self._workloads.by_key(key)
         return None if workload is None else workload.row(self._clock())
 
 

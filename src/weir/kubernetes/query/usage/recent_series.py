@@ -116,7 +116,7 @@ class RecentSeries:
         with self._lock:
             self._bound(now_s)
 
-    def of(self, number: int, now_s: float) -> tuple[Series, float]:
+    def series_of(self, number: int, now_s: float) -> tuple[Series, float]:
         """Return the curves of a workload, and the time before which it may have reported more."""
         with self._lock:
             workload, oldest_s = self._workloads.get(number), now_s - KEPT_S

@@ -169,7 +169,7 @@ class WorkloadIndex:
         if len(self._gone) > GONE_MAX:
             self._gone.popitem(last=False)
 
-    def at(self, key: str) -> WorkloadIndexEntry | None:
+    def by_key(self, key: str) -> WorkloadIndexEntry | None:
         """Return the workload of a key; None if it is unknown."""
         return self._workloads.get(key)
 

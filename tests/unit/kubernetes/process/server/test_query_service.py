@@ -31,6 +31,6 @@ async def test_curves_are_kept_by_the_clock_of_the_api_server() -> None:
     }
     service.workloads.deliver([ObjectSet("ns/a", msgspec.convert(body, WorkloadObject))])
     (found,) = service.workloads.all()
-    series, complete_s = service.series.of(found.number, LATER_S)
+    series, complete_s = service.series.series_of(found.number, LATER_S)
     assert series == {"loss": [(LATER_S - 1, 0.5)]}
     assert complete_s == LATER_S

@@ -77,7 +77,7 @@ def test_each_message_becomes_a_point_of_its_own_values_on_every_replica() -> No
                 each.take(entry(fields["recent"]), NOW_S + 30)
             written = PendingReport("o1", 0.0, NOW_S)
     expected = {"loss": [(NOW_S, 3.0), (NOW_S + 10, 2.0), (NOW_S + 20, 1.0)], "accuracy": [(NOW_S, 0.1)]}
-    assert first.of(NUMBER, NOW_S + 60)[0] == second.of(NUMBER, NOW_S + 60)[0] == expected
+    assert first.series_of(NUMBER, NOW_S + 60)[0] == second.series_of(NUMBER, NOW_S + 60)[0] == expected
 
 
 def test_write_of_a_report_is_bounded() -> None:
@@ -103,7 +103,7 @@ def test_points_are_taken_out_of_the_object_and_those_of_another_owner_dropped()
     series.take(other, NOW_S)
     assert other.object.status.report is not None
     assert other.object.status.report.recent == []
-    assert series.of(NUMBER, NOW_S)[0] == {"loss": [(NOW_S, 1.0)]}
+    assert series.series_of(NUMBER, NOW_S)[0] == {"loss": [(NOW_S, 1.0)]}
 
 
 def test_odd_points_of_an_object_harm_nothing() -> None:
@@ -111,7 +111,7 @@ def test_odd_points_of_an_object_harm_nothing() -> None:
     points = [[], [NOW_S], [NOW_S, 1.0, 2.0], [NOW_S, 1.0], [NOW_S - 5, 2.0], [NOW_S + 86400, 3.0]]
     series.take(entry([{"name": "loss", "points": points}, {"name": "none", "points": []}]), NOW_S)
     series.take(entry(loss((NOW_S + 10, 0.5))), NOW_S + 10)
-    assert series.of(NUMBER, NOW_S)[0] == {"loss": [(NOW_S, 1.0), (NOW_S + 10, 0.5)]}
+    assert series.series_of(NUMBER, NOW_S)[0] == {"loss": [(NOW_S, 1.0), (NOW_S + 10, 0.5)]}
 
 
 def test_six_hours_are_kept_and_said_to_be_all() -> None:
@@ -119,7 +119,7 @@ def test_six_hours_are_kept_and_said_to_be_all() -> None:
     for at_s in range(0, 8 * 3600, 60):
         series.take(entry(loss((NOW_S + at_s, float(at_s)))), NOW_S + at_s)
     end_s = NOW_S + 8 * 3600
-    found, complete_s = series.of(NUMBER, end_s)
+    found, complete_s = series.series_of(NUMBER, end_s)
     assert complete_s == end_s - KEPT_S
     assert found["loss"][0][0] >= end_s - KEPT_S
     assert len(found["loss"]) <= POINTS_MAX
@@ -144,7 +144,7 @@ def test_memory_of_all_is_bounded_and_the_newest_points_of_each_stay() -> None:
             assert series.size <= 40_000
     trimmed = 0
     for each in few:
-        found, complete_s = series.of(each.number, NOW_S + 3000)
+        found, complete_s = series.series_of(each.number, NOW_S + 3000)
         assert found["loss"][-1] == (NOW_S + 2990, 299.0)
         trimmed += complete_s > NOW_S
         assert all(at_s >= complete_s for at_s, _ in found["loss"])
@@ -158,7 +158,7 @@ def test_memory_is_bounded_with_as_many_workloads_as_one_may_make() -> None:
         series.take(entry(names, f"w{at}", f"o{at}"), NOW_S)
         assert series.size <= 40_000
     assert 1 <= len(series) < 20
-    found, complete_s = series.of(entry(name="w0", owner="o0").number, NOW_S)
+    found, complete_s = series.series_of(entry(name="w0", owner="o0").number, NOW_S)
     assert (found, complete_s) == ({}, NOW_S)
 
 
@@ -191,7 +191,7 @@ def test_old_points_that_are_still_in_an_object_are_passed_over() -> None:
         series.take(entry(loss((NOW_S, 1.0))), later_s + again)
         assert (len(series), series.size, series.lost()) == (0, 0, 0)
     series.take(entry(loss((NOW_S, 1.0), (later_s, 2.0))), later_s)
-    assert series.of(NUMBER, later_s)[0] == {"loss": [(later_s, 2.0)]}
+    assert series.series_of(NUMBER, later_s)[0] == {"loss": [(later_s, 2.0)]}
     assert series.lost() == 0
 
 
@@ -202,7 +202,7 @@ def test_points_from_before_a_leader_are_not_lost_by_it() -> None:
         series.take(entry(loss((at_s, 1.0))), at_s)
     series.lead(later_s - 30)
     series.take(entry(loss((later_s, 1.0))), later_s)
-    assert series.of(NUMBER, later_s)[0] == {"loss": [(later_s - 60, 1.0), (later_s, 1.0)]}
+    assert series.series_of(NUMBER, later_s)[0] == {"loss": [(later_s - 60, 1.0), (later_s, 1.0)]}
     assert series.lost() == 0
     series.take(entry(loss((later_s + KEPT_S + 60, 1.0))), later_s + KEPT_S + 60)
     assert series.lost() == 1, "one of its own was dropped before it was stored"
@@ -214,7 +214,7 @@ def test_points_dropped_for_memory_are_not_lost_by_the_database() -> None:
     for at in range(300):
         series.take(entry(loss((NOW_S + at, 1.0)), f"w{at % 3}", f"o{at % 3}"), NOW_S + at)
     assert len(series) == 3
-    assert all(series.of(entry(owner=f"o{at}").number, NOW_S + 300)[1] > NOW_S for at in range(3))
+    assert all(series.series_of(entry(owner=f"o{at}").number, NOW_S + 300)[1] > NOW_S for at in range(3))
     assert series.lost() == 0
 
 
@@ -224,7 +224,10 @@ def test_workloads_that_name_the_same_owner_in_two_namespaces_have_curves_of_the
     for at, namespace in enumerate(namespaces):
         series.take(entry(loss((NOW_S + at, float(at))), namespace=namespace), NOW_S + at)
     numbers = [entry(namespace=each).number for each in namespaces]
-    assert [series.of(each, NOW_S)[0]["loss"] for each in numbers] == [[(NOW_S, 0.0)], [(NOW_S + 1, 1.0)]]
+    assert [series.series_of(each, NOW_S)[0]["loss"] for each in numbers] == [
+        [(NOW_S, 0.0)],
+        [(NOW_S + 1, 1.0)],
+    ]
     assert set(series.unstored(5, 99)) == set(numbers)
 
 
@@ -266,12 +269,12 @@ def test_measured_use_becomes_curves_without_what_is_unknown() -> None:
     known = MeasuredUse(0.5, 30.0, 15.0, READING, NOW_S, memory=1024.0, cores=2.0)
     series.measure({1: known, 2: replace(known, fraction=None, memory=None, cores=0.0)}, NOW_S)
     series.measure({1: replace(known, fraction=0.7), 2: replace(known, cores=None)}, NOW_S + 30)
-    assert series.of(1, NOW_S + 30)[0] == {
+    assert series.series_of(1, NOW_S + 30)[0] == {
         "gpu": [(NOW_S, 0.5), (NOW_S + 30, 0.7)],
         "gpu_memory": [(NOW_S, 1024.0), (NOW_S + 30, 1024.0)],
         "cpu": [(NOW_S, 2.0), (NOW_S + 30, 2.0)],
     }
-    assert series.of(2, NOW_S + 30)[0] == {
+    assert series.series_of(2, NOW_S + 30)[0] == {
         "cpu": [(NOW_S, 0.0)],
         "gpu": [(NOW_S + 30, 0.5)],
         "gpu_memory": [(NOW_S + 30, 1024.0)],
