@@ -108,7 +108,7 @@ async def test_what_cannot_be_read_comes_with_the_rest(cluster: Cluster, weir_ku
     ours, theirs = piece.items
     assert isinstance(ours, OddPod)
     assert isinstance(theirs, UndecodedObject)
-    assert theirs.of.metadata.name == "theirs"
+    assert theirs.api_object.metadata.name == "theirs"
     assert "somebody" in theirs.sentence
 
 

@@ -325,7 +325,7 @@ class KubernetesBackend:
     def note_stuck(self, nodes: Collection[str]) -> None:
         """Emit an event for each over-committed node without evictable pods, once."""
         with self._lock:
-            over = self.cluster_state.overcommitted.of(nodes)
+            over = self.cluster_state.overcommitted.among(nodes)
             fresh = [overcommit for overcommit in over if overcommit.node not in self._stuck]
             self._stuck = {overcommit.node for overcommit in over}
         if fresh:
@@ -365,7 +365,7 @@ class KubernetesBackend:
         """Record that a pod gets its GPUs; return its wait if it is a replica of a service, else None."""
         with self._lock:
             gang = self.cluster_state.in_control.of(pod.workload)
-            tracked = None if gang is None else gang.at(pod)
+            tracked = None if gang is None else gang.pod_at(pod)
             return None if gang is None or tracked is None else note_allocation(gang, tracked, at_s)
 
     # Below

@@ -137,7 +137,7 @@ class EffectWrites:
         gang = self._state.in_control.of(place.pod.workload)
         if gang is None:
             return
-        tracked = gang.at(place.pod)
+        tracked = gang.pod_at(place.pod)
         if tracked is None or tracked.holds or tracked.wait:
             gang.never_started(place.pod, effect.start, now_s)
             self._state.registry.dirty[gang] = None
@@ -195,7 +195,7 @@ class EffectWrites:
 
     def _stop(self, effect: StopPod, now_s: float) -> Iterator[Write | EmitEvent]:
         gang = self._state.in_control.of(effect.pod.workload)
-        tracked = None if gang is None else gang.at(effect.pod)
+        tracked = None if gang is None else gang.pod_at(effect.pod)
         if gang is None or tracked is None or not tracked.holds or tracked.reported_start != effect.start:
             return
         by_plan = isinstance(effect.cause, EvictionCause)

@@ -258,7 +258,7 @@ def test_an_object_that_is_there_is_changed_and_not_made_again(uid: str, there: 
     tell(here, 0.1)
     (writes,) = tell(here, 1.5).values()
     assert isinstance(writes[0], UpsertWorkload)
-    assert writes[0].there is there
+    assert writes[0].exists is there
 
 
 def test_a_restart_writes_nothing_that_is_there_already() -> None:

@@ -46,7 +46,7 @@ def reviewed_template(request: Mapping[str, Any], quota_tree: QuotaTree) -> Revi
     kind, spec = (request.get("kind") or {}).get("kind", ""), made.get("spec") or {}
     pod = spec if kind == "Pod" else (spec.get("template") or {}).get("spec") or {}
     scheduler = pod.get("schedulerName") or DEFAULT_SCHEDULER
-    if scheduler != DEFAULT_SCHEDULER or pod.get("nodeName") or not quota_tree.of(namespace):
+    if scheduler != DEFAULT_SCHEDULER or pod.get("nodeName") or not quota_tree.projects_of(namespace):
         return None
     return ReviewedTemplate(kind, namespace, pod, (made.get("metadata") or {}).get("ownerReferences") or ())
 

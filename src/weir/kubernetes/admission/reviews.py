@@ -67,7 +67,7 @@ class QuotaTree:
         """The topologies by name."""
         return {topology.name: topology for topology in topologies_of(self.topologies.values())[0]}
 
-    def of(self, namespace: str) -> tuple[str, ...]:
+    def projects_of(self, namespace: str) -> tuple[str, ...]:
         """Return the projects a namespace may use."""
         listed = self.tree.projects_of.get(namespace, ())
         if listed:
@@ -125,7 +125,7 @@ def _of_person(new: Object, request: Object) -> list[dict[str, Any]]:
 def lacks_project(request: Object, quota_tree: QuotaTree, reading: PodRules) -> bool:
     """Return True if a new pod or Job would be Weir's, but for a project that lists its namespace."""
     kind, new, namespace = request["kind"]["kind"], request.get("object") or {}, request.get("namespace", "")
-    if kind not in ("Pod", "Job") or quota_tree.of(namespace):
+    if kind not in ("Pod", "Job") or quota_tree.projects_of(namespace):
         return False
     listed = QuotaTree(projects={"any": QueueObject("any", {"namespaces": [namespace]}, 0.0)})
     is_ours = _is_ours if kind == "Pod" else _template_is_ours
@@ -136,7 +136,7 @@ def _of_pod(new: Object, namespace: str, quota_tree: QuotaTree, reading: PodRule
     ops: list[dict[str, Any]] = []
     if new["spec"].get("schedulerName") != reading.scheduler:
         ops.append({"op": "add", "path": "/spec/schedulerName", "value": reading.scheduler})
-    projects, (annotations, _) = quota_tree.of(namespace), _read(new)
+    projects, (annotations, _) = quota_tree.projects_of(namespace), _read(new)
     if (annotations.fraction_milli or annotations.gpu_memory) and not _asks_for_devices(new["spec"], reading):
         resource = reading.share_resource() if annotations.fraction_milli else ""
         ops += claimed_share_changes(new, resource) if resource else share_changes(new)
@@ -163,7 +163,7 @@ def _is_ours(pod: Object, namespace: str, quota_tree: QuotaTree, reading: PodRul
     scheduler = spec.get("schedulerName") or DEFAULT_SCHEDULER
     if scheduler == reading.scheduler:
         return True
-    if scheduler != DEFAULT_SCHEDULER or spec.get("nodeName") or not quota_tree.of(namespace):
+    if scheduler != DEFAULT_SCHEDULER or spec.get("nodeName") or not quota_tree.projects_of(namespace):
         return False
     if _controller(pod) == "DaemonSet":
         return False
@@ -175,7 +175,9 @@ def _template_is_ours(owner: Object, namespace: str, quota_tree: QuotaTree, read
     if _is_ours(template, namespace, quota_tree, reading):
         return True
     scheduler = (template.get("spec") or {}).get("schedulerName") or DEFAULT_SCHEDULER
-    return scheduler == DEFAULT_SCHEDULER and bool(quota_tree.of(namespace)) and _says_something(owner)
+    return (
+        scheduler == DEFAULT_SCHEDULER and bool(quota_tree.projects_of(namespace)) and _says_something(owner)
+    )
 
 
 def _controller(pod: Object) -> str:
@@ -316,7 +318,7 @@ def _project(annotations: Annotations, quota_tree: QuotaTree) -> str | None:
 def _of_project(
     annotations: Annotations, namespace: str, quota_tree: QuotaTree, *, is_owned: bool
 ) -> list[str]:
-    named, allowed = _project(annotations, quota_tree), quota_tree.of(namespace)
+    named, allowed = _project(annotations, quota_tree), quota_tree.projects_of(namespace)
     key = f"{PREFIX}project"
     if named is not None:
         if named in allowed:

@@ -40,7 +40,7 @@ class TokenReviewer:
     def __init__(self, api: ApiClient, now_s: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self._now_s = now_s
-        self._known: dict[_Key, tuple[float, bool]] = {}
+        self._answers: dict[_Key, tuple[float, bool]] = {}
         self._rates = TokenRates(NEW, NEW_OF_ADDRESS, now_s())
         self._asked: dict[_Key, asyncio.Task[bool | None]] = {}  # reviews in progress
 
@@ -57,7 +57,7 @@ class TokenReviewer:
         if not token:
             return None
         key = hashlib.sha256(token.encode()).digest(), path
-        cached, now_s = self._known.get(key), self._now_s()
+        cached, now_s = self._answers.get(key), self._now_s()
         if cached is not None and now_s - cached[0] < KEPT_S:
             return cached[1]
         asked, is_new = self._asked.get(key), False
@@ -83,13 +83,13 @@ class TokenReviewer:
         """Ask the API server, and keep its answer; None without an answer."""
         review = await review_token(self._api, token)
         if not review.authenticated:
-            self._known.pop(key, None)
+            self._answers.pop(key, None)
             return None
         attributes = {"nonResourceAttributes": {"path": path, "verb": "get"}}
         allowed = await is_allowed(self._api, review.user, attributes)
-        if len(self._known) >= TOKENS_MAX:
-            self._known.clear()
-        self._known[key] = self._now_s(), allowed
+        if len(self._answers) >= TOKENS_MAX:
+            self._answers.clear()
+        self._answers[key] = self._now_s(), allowed
         return allowed
 
     def _answered(self, key: _Key, asked: "asyncio.Task[bool | None]") -> None:

@@ -60,7 +60,7 @@ _LOG = get_logger(__name__)
 class WebhookServices:
     """Services that answer requests: the state for reviews, health, metrics."""
 
-    known: Callable[[], QuotaTree | None]  # None: not yet
+    quota_tree: Callable[[], QuotaTree | None]  # None: not yet
     reading: PodRules
     token_reviewer: TokenReviewer
     caller_key: Callable[[], str]  # last part of the webhooks' paths; empty: not yet known
@@ -101,7 +101,7 @@ def application(served: WebhookServices, *, client_authorities: bool = False) ->
     async def ready(_request: web.Request) -> web.Response:
         if trouble := served.trouble():
             return web.Response(status=503, text=f"{trouble}\n")
-        return _health_response(well=served.is_ready() and served.known() is not None)
+        return _health_response(well=served.is_ready() and served.quota_tree() is not None)
 
     async def metrics(request: web.Request) -> web.Response:
         try:
@@ -216,7 +216,7 @@ async def _review(
     answer: Answer,
     client_authorities: bool,
 ) -> web.Response:
-    quota_tree = served.known()
+    quota_tree = served.quota_tree()
     if quota_tree is None or not served.caller_key():
         return refused(503, "not yet")
     refusal = _not_taken(request, served, client_authorities=client_authorities)
@@ -255,7 +255,7 @@ async def _review_candidate(
     client_authorities: bool,
 ) -> web.Response:
     """Answer the review of an object that is Weir's if another object makes it so. That one may come late."""
-    quota_tree, reading = served.known(), served.reading
+    quota_tree, reading = served.quota_tree(), served.reading
     if quota_tree is None or confirm is None or not served.caller_key():
         return refused(503, "not yet")
     refusal = _not_taken(request, served, client_authorities=client_authorities)

@@ -68,8 +68,8 @@ class ConnectionPool:
 
     def __init__(self, to: Endpoint) -> None:
         self._to = to
-        self._at = urlsplit(to.server)
-        self._host = self._at.netloc.rpartition("@")[2]
+        self._url = urlsplit(to.server)
+        self._host = self._url.netloc.rpartition("@")[2]
         self._through = urlsplit(to.proxy) if to.proxy else None
         self._slots = asyncio.Semaphore(to.most)
         self._idle: dict[HttpConnection, None] = {}
@@ -226,8 +226,8 @@ class ConnectionPool:
         return await (self._direct(tls) if self._through is None else self._by_proxy(self._through, tls))
 
     async def _direct(self, tls: ssl.SSLContext | None) -> HttpConnection:
-        name = (self._to.server_name or self._at.hostname) if tls else None
-        _, line = await self._joined(self._at, tls, name)
+        name = (self._to.server_name or self._url.hostname) if tls else None
+        _, line = await self._joined(self._url, tls, name)
         return line
 
     async def _by_proxy(self, proxy: SplitResult, tls: ssl.SSLContext | None) -> HttpConnection:
@@ -242,7 +242,7 @@ class ConnectionPool:
             raise _ProxyRefused(error, proxy) from None
         if tls is None:
             return line
-        host, port = _address(self._at)
+        host, port = _address(self._url)
         target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
             request = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{_credentials(proxy)}\r\n"
@@ -272,7 +272,7 @@ class ConnectionPool:
 
     def _of_every_request(self) -> tuple[str, str]:
         """Return the prefix of the path and the header lines of every request."""
-        path, lines = self._at.path.rstrip("/"), f"Host: {self._host}\r\n"
+        path, lines = self._url.path.rstrip("/"), f"Host: {self._host}\r\n"
         if self._through is not None and self._to.tls is None:
             return f"http://{self._host}{path}", lines + _credentials(self._through)
         return path, lines

@@ -25,7 +25,7 @@ class IgnoredObject(Struct, gc=False):
 class UndecodedObject:
     """An object that doesn't look as it should."""
 
-    of: ApiObject
+    api_object: ApiObject
     sentence: str
     body: Any = None  # the object as plain values, if that can be read
 

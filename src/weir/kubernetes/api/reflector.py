@@ -92,13 +92,13 @@ class Reflector(Generic[T]):
     ) -> None:
         self._api = api
         self._path = path
-        self._of = object_type
+        self._object_type = object_type
         self._deliver = deliver
         self._selectors = {"field_selector": field_selector, "label_selector": label_selector}
         self._waits = waits
         self._chance = chance or Random()  # noqa: S311 - nothing here is secret
         self._backoff = Backoff(waits.first_s, waits.most_s, self._chance)
-        self._known: dict[str, tuple[str, str]] = {}  # uid and resource version by key
+        self._versions_by_key: dict[str, tuple[str, str]] = {}  # uid and resource version by key
         self._resource_version = ""  # "": it has to be listed
         self.synced = asyncio.Event()
         """True once all objects were delivered. A kind that the server doesn't have counts as empty."""
@@ -110,7 +110,7 @@ class Reflector(Generic[T]):
         self.counts = ReflectorCounts()
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._versions_by_key)
 
     def look_again(self) -> None:
         """Check at once for a kind that the server didn't have."""
@@ -142,8 +142,8 @@ class Reflector(Generic[T]):
                 self.failure = f"{type(error).__name__} in the watch"
                 self.counts.faults += 1
                 self._resource_version = ""
-                self._known = {
-                    key: (uid, "") for key, (uid, _) in self._known.items()
+                self._versions_by_key = {
+                    key: (uid, "") for key, (uid, _) in self._versions_by_key.items()
                 }  # all objects are delivered again
                 await asyncio.sleep(self._backoff.next_s())
 
@@ -197,7 +197,7 @@ class Reflector(Generic[T]):
         now_there: dict[str, tuple[str, str]] = {}
         changes: list[Change[T]] = []
         resource_version = ""
-        pieces = self._api.pieces(self._path, self._of, **self._selectors)
+        pieces = self._api.pieces(self._path, self._object_type, **self._selectors)
         with collector_paused():
             async with aclosing(pieces):
                 async for page in pieces:
@@ -207,16 +207,18 @@ class Reflector(Generic[T]):
                         changes += self._differences(key, uid, version, item)
                         now_there[key] = uid, version
                         if first:
-                            self._known[key] = uid, version
+                            self._versions_by_key[key] = uid, version
                     if first:
                         self._tell(changes)
                         changes = []
                     resource_version = page.resource_version
             removed = [
-                ObjectRemoved(key, uid) for key, (uid, _) in self._known.items() if key not in now_there
+                ObjectRemoved(key, uid)
+                for key, (uid, _) in self._versions_by_key.items()
+                if key not in now_there
             ]
             self.counts.removed_unseen += len(removed)
-            self._known = now_there
+            self._versions_by_key = now_there
             self._tell([*removed, *changes])
             if len(now_there) >= FREEZE_FROM:
                 freeze()
@@ -260,21 +262,21 @@ class Reflector(Generic[T]):
         self.counts.events += 1
         if event.type == "DELETED":
             key, _, version = _identity(read(event.object, ApiObject))
-            uid, _ = self._known.pop(key, ("", ""))
+            uid, _ = self._versions_by_key.pop(key, ("", ""))
             if uid:
                 changes.append(ObjectRemoved(key, uid))
             return version
-        item = read_object(event.object, self._of, is_cut=event.is_cut)
+        item = read_object(event.object, self._object_type, is_cut=event.is_cut)
         key, uid, version = _identity(item)
         changes += self._differences(key, uid, version, item)
-        self._known[key] = uid, version
+        self._versions_by_key[key] = uid, version
         return version
 
     def _differences(
         self, key: str, uid: str, version: str, item: T | UndecodedObject
     ) -> Iterator[Change[T]]:
         """Yield the changes to report for an object, given its last known version."""
-        known_uid, known_version = self._known.get(key, (uid, ""))
+        known_uid, known_version = self._versions_by_key.get(key, (uid, ""))
         if known_uid != uid:
             yield ObjectRemoved(key, known_uid)
         elif known_version == version:
@@ -287,18 +289,18 @@ class Reflector(Generic[T]):
 
     def forget_all(self) -> None:
         """Report all objects as removed, because the server no longer has this kind."""
-        self._tell([ObjectRemoved(key, uid) for key, (uid, _) in self._known.items()])
-        self._known = {}
+        self._tell([ObjectRemoved(key, uid) for key, (uid, _) in self._versions_by_key.items()])
+        self._versions_by_key = {}
 
     def hand_over(self) -> dict[str, str]:
         """Return the uids of known objects by key, and forget the objects: another API version follows."""
-        uids = {key: uid for key, (uid, _) in self._known.items()}
-        self._known = {}
+        uids = {key: uid for key, (uid, _) in self._versions_by_key.items()}
+        self._versions_by_key = {}
         return uids
 
     def take_over(self, uids: Mapping[str, str]) -> None:
         """Take over the objects of another API version: the next list reports them, or their deletion."""
-        self._known = {key: (uid, "") for key, uid in uids.items()}
+        self._versions_by_key = {key: (uid, "") for key, uid in uids.items()}
 
     def _tell(self, changes: Sequence[Change[T]]) -> None:
         if changes:
@@ -308,5 +310,5 @@ class Reflector(Generic[T]):
 
 def _identity(item: HasMetadata | UndecodedObject) -> tuple[str, str, str]:
     """Return key, uid and resource version."""
-    metadata = item.of.metadata if isinstance(item, UndecodedObject) else item.metadata
+    metadata = item.api_object.metadata if isinstance(item, UndecodedObject) else item.metadata
     return key_of(metadata.namespace, metadata.name), metadata.uid, metadata.resource_version

@@ -33,16 +33,16 @@ _SHARE = "share"
 class _ContainerDevices:
     """A container with the number of each resource that it asks for."""
 
-    at: int  # position among init containers and containers
+    position: int  # position among init containers and containers
     name: str
     ends_early: bool  # an init container that isn't a sidecar
     counts: tuple[tuple[str, int, int], ...]  # resource, number, and position among the container's requests
 
-    def of(self, resource: str) -> tuple[int, str]:
+    def request_for(self, resource: str) -> tuple[int, str]:
         """Return the number of devices, and the name of a request of the claim for them."""
         for name, count, place in self.counts:
             if name == resource:
-                return count, f"container-{self.at}-request-{place}"
+                return count, f"container-{self.position}-request-{place}"
         return 0, ""
 
 
@@ -121,7 +121,7 @@ class ExtendedResources:
                 "capacity": {"requests": dict(amounts)},
             }
             return {"devices": {"requests": [{"name": _SHARE, "exactly": exactly}]}}
-        wanted = [request for one in self._of_each(names) for request in one[0]]
+        wanted = [request for one in self._requested_each(names) for request in one[0]]
         requests = [
             {
                 "name": request.name,
@@ -163,15 +163,19 @@ class ExtendedResources:
             for container in (self.containers if self.share is not None else ())
         ] or [
             {"containerName": container, "resourceName": resource, "requestName": request}
-            for _, uses in self._of_each(names)
+            for _, uses in self._requested_each(names)
             for container, resource, request in uses
         ]
         return SpecialClaim(body, {"resourceClaimName": name, "requestMappings": mappings})
 
-    def _of_each(self, names: Collection[str]) -> list[tuple[list[_Wanted], list[tuple[str, str, str]]]]:
-        return [self._of(name, device_class) for name, device_class in self.classes if name in names]
+    def _requested_each(
+        self, names: Collection[str]
+    ) -> list[tuple[list[_Wanted], list[tuple[str, str, str]]]]:
+        return [self._requested(name, device_class) for name, device_class in self.classes if name in names]
 
-    def _of(self, resource: str, device_class: str) -> tuple[list[_Wanted], list[tuple[str, str, str]]]:
+    def _requested(
+        self, resource: str, device_class: str
+    ) -> tuple[list[_Wanted], list[tuple[str, str, str]]]:
         """Return the requested devices of one resource, and their assignment to containers.
 
         An init container uses the devices of containers that start after it, and the devices beyond those are
@@ -180,17 +184,17 @@ class ExtendedResources:
         lasting: list[tuple[int, _Wanted]] = []
         uses: list[tuple[str, str, str]] = []
         for container_devices in self.containers:
-            count, name = container_devices.of(resource)
+            count, name = container_devices.request_for(resource)
             if count and not container_devices.ends_early:
-                lasting.append((container_devices.at, _Wanted(name, device_class, count)))
+                lasting.append((container_devices.position, _Wanted(name, device_class, count)))
                 uses.append((container_devices.name, resource, name))
         most: _Wanted | None = None
         early: list[tuple[str, str]] = []
         for container_devices in self.containers:
-            count, name = container_devices.of(resource)
+            count, name = container_devices.request_for(resource)
             if not count or not container_devices.ends_early:
                 continue
-            for _, later in (one for one in lasting if one[0] >= container_devices.at):
+            for _, later in (one for one in lasting if one[0] >= container_devices.position):
                 if count <= 0:
                     break
                 count -= later.count

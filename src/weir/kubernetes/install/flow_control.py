@@ -1,7 +1,7 @@
 """Priority of lease requests: the leader keeps its lease when others overload the API server."""
 
 from weir.kubernetes.admission.webhook_configuration import NAME
-from weir.kubernetes.install.parts import Thing, thing
+from weir.kubernetes.install.parts import Manifest, cluster_object
 
 LEASE_FLOW = f"{NAME}-leader-election"
 _LEVEL = "leader-election"
@@ -10,7 +10,7 @@ _BEFORE = 150
 """Schemas are tried in this order. Those of the API server's own controllers are before it."""
 
 
-def lease_flow(namespace: str) -> Thing:
+def lease_flow(namespace: str) -> Manifest:
     """Return the FlowSchema that takes the requests for leases of Weir's account out of the crowd."""
     rule = {
         "verbs": ["get", "create", "update"],
@@ -25,4 +25,4 @@ def lease_flow(namespace: str) -> Thing:
         "distinguisherMethod": {"type": "ByUser"},
         "rules": [{"subjects": [account], "resourceRules": [rule]}],
     }
-    return thing("flowcontrol.apiserver.k8s.io/v1", "FlowSchema", LEASE_FLOW, spec=spec)
+    return cluster_object("flowcontrol.apiserver.k8s.io/v1", "FlowSchema", LEASE_FLOW, spec=spec)

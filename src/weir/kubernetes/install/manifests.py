@@ -19,7 +19,7 @@ from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES
 from weir.kubernetes.install.flow_control import lease_flow
 from weir.kubernetes.install.installation_name import INSTALLATION
 from weir.kubernetes.install.monitoring.prometheus import monitoring
-from weir.kubernetes.install.parts import LABELS, PRIVILEGED, RESTRICTED, Thing, thing, within
+from weir.kubernetes.install.parts import LABELS, PRIVILEGED, RESTRICTED, Manifest, cluster_object, within
 from weir.kubernetes.install.pods.dashboard_server import DashboardOptions, dashboard_server
 from weir.kubernetes.install.pods.deployment import PORT, PodOptions, deployment
 from weir.kubernetes.install.pods.node_agent import NodeAgents, node_agents
@@ -58,10 +58,10 @@ class Installation:
     read_all_receivers: bool = False  # read webhook addresses from Secrets of all namespaces
 
 
-def manifests(installation: Installation) -> list[Thing]:
+def manifests(installation: Installation) -> list[Manifest]:
     """Return all objects, in an order in which they can be created."""
     return [
-        thing(
+        cluster_object(
             "v1",
             "Namespace",
             installation.namespace,
@@ -111,7 +111,7 @@ def manifests(installation: Installation) -> list[Thing]:
     ]
 
 
-def _agents(installation: Installation) -> list[Thing]:
+def _agents(installation: Installation) -> list[Manifest]:
     if installation.node is None:
         return []
     secrets = installation.pods.pull_secrets
@@ -125,7 +125,7 @@ def _agents(installation: Installation) -> list[Thing]:
     )
 
 
-def _dashboard(installation: Installation) -> list[Thing]:
+def _dashboard(installation: Installation) -> list[Manifest]:
     if installation.dashboard is None:
         return []
     return dashboard_server(
@@ -149,13 +149,13 @@ class _Plain(_DUMPER):  # type: ignore[misc]  # one of two classes, by what is i
         return True
 
 
-def as_yaml(documents: Iterable[Thing]) -> str:
+def as_yaml(documents: Iterable[Manifest]) -> str:
     """Return objects as YAML for kubectl."""
     text: str = yaml.dump_all(documents, Dumper=_Plain, sort_keys=False, width=110)
     return text
 
 
-def _settings_for_all(installation: Installation) -> list[Thing]:
+def _settings_for_all(installation: Installation) -> list[Manifest]:
     """Return copies of the scheduler's settings for the command line, which runs with any account."""
     rule = installation.optional.without_project
     data = {

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from weir.kubernetes.admission.webhook_configuration import NAME
-from weir.kubernetes.install.parts import Thing, thing
+from weir.kubernetes.install.parts import Manifest, cluster_object
 from weir.model.workloads import DEFAULT_PRIORITY
 
 ClassNames = Literal["prefixed", "plain", "none"]
@@ -15,13 +15,13 @@ _MEANINGS = {
 }
 
 
-def priority_classes(names: ClassNames = "prefixed") -> list[Thing]:
+def priority_classes(names: ClassNames = "prefixed") -> list[Manifest]:
     """Return the classes under these names."""
     if names == "none":
         return []
     prefix = f"{NAME}-" if names == "prefixed" else ""
     return [
-        thing(
+        cluster_object(
             "scheduling.k8s.io/v1",
             "PriorityClass",
             f"{prefix}{type_.value}",

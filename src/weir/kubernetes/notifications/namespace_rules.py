@@ -15,7 +15,7 @@ class NamespaceRules:
         self._used: dict[str, list[RuleState]] = {}
         self._surplus: dict[str, dict[str, RuleState]] = {}  # rules beyond the limit, by namespace and uid
 
-    def of(self, namespace: str) -> Sequence[RuleState]:
+    def rules_of(self, namespace: str) -> Sequence[RuleState]:
         """Return the rules of a namespace that are used."""
         return self._used.get(namespace, ())
 

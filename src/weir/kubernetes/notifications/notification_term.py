@@ -301,7 +301,7 @@ class NotificationTerm:
         queued: set[int] = set()
         now_s = self._clock()
         for change in changes if self._has_begun else ():
-            rules = self._rules.of(change.key.partition("/")[0])
+            rules = self._rules.rules_of(change.key.partition("/")[0])
             if isinstance(change, ObjectSet) and rules:
                 workload_object = change.object
                 queued.update(
@@ -316,7 +316,7 @@ class NotificationTerm:
         """Process workloads that were deleted while no replica had read the rules."""
         queued: set[int] = set()
         for at_s, gone in self._removed():
-            rules = self._rules.of(gone.namespace)
+            rules = self._rules.rules_of(gone.namespace)
             if rules:
                 queued.update(self._take_in(gone.key, gone.uid, gone.object, rules, at_s))
                 queued.update(self._take_removal(gone.key, gone.uid, rules, at_s))

@@ -49,7 +49,7 @@ class ConfigWatcher:
         self.nodes_report = False  # True: agents report the use of GPUs, instead of Prometheus
         self.changed: Callable[[], None] = lambda: None
         self.tell: SubmitWrites = lambda _: None
-        self._things: dict[str, QuotaObject] = {}
+        self._configs: dict[str, QuotaObject] = {}
         self._good: str | None = None  # the spec in force, as JSON
         for config in configs:
             self._set(config)
@@ -62,7 +62,7 @@ class ConfigWatcher:
                 self._set(change.object)
                 self._tell_of(change.object)
             elif isinstance(change, ObjectRemoved):
-                self._things.pop(change.key, None)
+                self._configs.pop(change.key, None)
                 if change.key == self._scheduler:
                     self.settings, self.refused, self._good = self._base, "", None
             elif isinstance(change, ObjectUnreadable) and change.key == self._scheduler:
@@ -84,7 +84,7 @@ class ConfigWatcher:
 
     def _set(self, config: QuotaObject) -> None:
         name = config.metadata.name
-        self._things[name] = config
+        self._configs[name] = config
         if name != self._scheduler:
             return
         try:

@@ -351,7 +351,9 @@ class SchedulerProcess:
         began_s = time.monotonic()
         await asyncio.gather(*(reflector.synced.wait() for reflector in self.reflectors.values()))
         left_s = max(0.0, began_s + OWNERS_WAIT_S - time.monotonic())
-        waits = asyncio.gather(self.owners.known(), self.group_watch.ready(), self.taint_watch.known.wait())
+        waits = asyncio.gather(
+            self.owners.wait_until_known(), self.group_watch.ready(), self.taint_watch.settled.wait()
+        )
         with suppress(TimeoutError):
             await asyncio.wait_for(waits, left_s)
         self._note_unreadable()

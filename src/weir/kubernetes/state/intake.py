@@ -51,7 +51,7 @@ class Intake:
                     left_out = resource == "pods" and change.key in self._left_out
                     if left_out:
                         self._left_out.discard(change.key)
-                        self._node_states.foreign(change.key, None)
+                        self._node_states.set_foreign_pod(change.key, None)
                     sees(change.key, current)
                     if left_out or resource not in _SAY_SO_THEMSELVES:
                         self._unreadable.clear(resource, change.key)
@@ -86,4 +86,4 @@ class Intake:
             self._drop(key)
         node = node_in(body)
         usage = held_roughly(body, node, self._resolver.devices) if node else None
-        self._node_states.foreign(key, usage)
+        self._node_states.set_foreign_pod(key, usage)

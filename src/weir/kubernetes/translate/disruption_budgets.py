@@ -49,7 +49,7 @@ class BudgetCoverage:
                 if not self._by_label.get(label, True):
                     del self._by_label[label]
 
-    def of(self, labels: Mapping[str, str]) -> tuple[str, ...]:
+    def budgets_for(self, labels: Mapping[str, str]) -> tuple[str, ...]:
         """Return the keys of the budgets that select a pod with these labels, up to a limit."""
         if not self._selectors:
             return ()

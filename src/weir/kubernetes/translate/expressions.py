@@ -27,16 +27,16 @@ CONDITIONS: Steps = ("status", "conditions")
 TRANSITION = "lastTransitionTime"
 
 
-def at(value: Any, steps: Steps) -> Iterator[Any]:
+def values_at(value: Any, steps: Steps) -> Iterator[Any]:
     """Yield the values at a path of an object: none, one, or several behind a `*`."""
     if not steps:
         yield value
     elif steps[0] == "*":
         several = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
         for child in several:
-            yield from at(child, steps[1:])
+            yield from values_at(child, steps[1:])
     elif isinstance(value, dict) and steps[0] in value:
-        yield from at(value[steps[0]], steps[1:])
+        yield from values_at(value[steps[0]], steps[1:])
 
 
 def one_at(value: Any, steps: Steps) -> Any:
@@ -66,7 +66,7 @@ class _Read:
         if "*" not in self.steps:
             return [_counted(one_at(body, self.steps))]
         star = len(self.steps) - self.steps[::-1].index("*")
-        return [_counted(one_at(part, self.steps[star:])) for part in at(body, self.steps[:star])]
+        return [_counted(one_at(part, self.steps[star:])) for part in values_at(body, self.steps[:star])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class KindAmount:
     text: str
     _node: _Node
 
-    def of(self, body: Mapping[str, Any]) -> int | None:
+    def read(self, body: Mapping[str, Any]) -> int | None:
         """Return the number, at least 0; None if the object doesn't have it."""
         value = self._node.read(body)[0]
         return None if value is None else max(0, value)
@@ -266,18 +266,23 @@ class KindCondition:
     def holds(self, body: Mapping[str, Any]) -> bool:
         """Return True if the condition holds for an object."""
         if self.type:
-            return any(self._is_true(condition) for condition in at(body, (*CONDITIONS, "*")))
+            return any(self._is_true(condition) for condition in values_at(body, (*CONDITIONS, "*")))
         if self.words:
             return any(
-                isinstance(value, str | int) and str(value) in self.words for value in at(body, self.steps)
+                isinstance(value, str | int) and str(value) in self.words
+                for value in values_at(body, self.steps)
             )
-        return any(at(body, self.steps)) if "*" in self.steps else bool(next(at(body, self.steps), None))
+        return (
+            any(values_at(body, self.steps))
+            if "*" in self.steps
+            else bool(next(values_at(body, self.steps), None))
+        )
 
     def since(self, body: Mapping[str, Any]) -> str:
         """Return since when a status condition of an object holds; empty if the object has no time of it."""
         if not self.type:
             return ""
-        held = (condition for condition in at(body, (*CONDITIONS, "*")) if self._is_true(condition))
+        held = (condition for condition in values_at(body, (*CONDITIONS, "*")) if self._is_true(condition))
         return next((str(condition.get(TRANSITION, "")) for condition in held), "")
 
     def _is_true(self, condition: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from weir.kubernetes.api.object_numbers import seconds_of
 from weir.kubernetes.api.objects import KubePod, OwnerReference
-from weir.kubernetes.translate.expressions import FieldSelection, at, kept_at, one_at
+from weir.kubernetes.translate.expressions import FieldSelection, kept_at, one_at, values_at
 from weir.kubernetes.translate.kind_table import KindPart, KindRule, built_in, group_of, read_table
 from weir.kubernetes.translate.owner_suspensions import (
     MANAGED_BY,
@@ -255,10 +255,10 @@ def _derived(
     if rule.role is not None and rule.gang in rule.role:
         counts, minima = {role: counts.get(role, 1)}, {role: minima.get(role, 1)}
     pods = sum(counts.values())
-    least = rule.min.of(made_by) if rule.min is not None else None
+    least = rule.min.read(made_by) if rule.min is not None else None
     min_pods = sum(minima.values()) if least is None else least
     ends = top.succeeded is not None or rule.gang == BY_POD
-    stated = rule.total.of(made_by) if rule.total is not None else None
+    stated = rule.total.read(made_by) if rule.total is not None else None
     total = stated if rule.total is not None else pods if ends else None
     suspension = stated_suspension(top, top_owner) or stated_suspension(rule, made_by)
     return DerivedWorkload(
@@ -269,7 +269,7 @@ def _derived(
         minima=_within(minima, min_pods),
         pods=pods,
         total=total,
-        done=(rule.done.of(made_by) or 0) if rule.done is not None else 0,
+        done=(rule.done.read(made_by) or 0) if rule.done is not None else 0,
         over=_over(top, top_owner),
         over_s=_over_s(top, top_owner),
         stated_suspension=suspension,
@@ -306,9 +306,9 @@ def _by_role(rule: KindRule, body: Found) -> tuple[dict[str, int], dict[str, int
         return {"": 1}, {"": 1}
     for part in rule.pods:
         for role, section in _roles(part, body):
-            count = part.count.of(section)
+            count = part.count.read(section)
             count = 1 if count is None else count
-            least = count if part.min is None else part.min.of(section) or 0
+            least = count if part.min is None else part.min.read(section) or 0
             counts[role] = counts.get(role, 0) + count
             minima[role] = minima.get(role, 0) + min(least, count)
     return counts, minima
@@ -319,7 +319,7 @@ def _roles(part: KindPart, body: Found) -> list[tuple[str, Found]]:
     if part.each is None:
         return [(part.role, body)]
     named: list[tuple[str, Found]] = []
-    for several in at(body, part.each[:-1]):
+    for several in values_at(body, part.each[:-1]):
         if isinstance(several, dict):
             entries = [(str(key), section) for key, section in sorted(several.items())]
         else:

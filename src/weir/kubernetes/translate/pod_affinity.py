@@ -109,7 +109,7 @@ class PodSelectors:
         self._others: dict[LabelSet, None] = {}  # label sets without such a label
         self._namespaces: dict[str, Mapping[str, str]] = {}
 
-    def of(self, uid: str) -> PodAffinities:
+    def affinities_of(self, uid: str) -> PodAffinities:
         """Return the label sets and rules of a known pod."""
         pod = self._pods.get(uid)
         if pod is None or not (pod.matched or pod.wants or pod.returned):

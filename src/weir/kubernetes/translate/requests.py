@@ -78,11 +78,11 @@ def requested(pod: KubePod) -> Amounts:
     spec = pod.spec
     running: Amounts = {}
     for container in spec.containers:
-        _add(running, _of(container.resources))
+        _add(running, _container_requests(container.resources))
     beside: Amounts = {}  # requests of the sidecars started before
     starting: Amounts = {}
     for container in spec.init_containers:
-        needed = _of(container.resources)
+        needed = _container_requests(container.resources)
         if _is_sidecar(container):
             _add(beside, needed)
             _add(running, needed)
@@ -113,7 +113,7 @@ def in_units(exactly: Mapping[str, Fraction], devices: DeviceResources) -> dict[
     }
 
 
-def _of(resources: ContainerResources) -> Amounts:
+def _container_requests(resources: ContainerResources) -> Amounts:
     """Return the requests of a container; a limit counts as the request where that is missing."""
     return amounts({**resources.limits, **resources.requests})
 

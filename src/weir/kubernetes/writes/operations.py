@@ -154,7 +154,7 @@ class UpsertWorkload(_OfPath):
 
     name: str
     body: Mapping[str, object]
-    there: bool = False  # True: the object is known to exist
+    exists: bool = False  # True: the object is known to exist
     about: object = None
 
     @property

@@ -83,7 +83,7 @@ def test_a_refused_binding_is_tried_again_later() -> None:
     reported.step()
     place = Placement(PodKey("team/job-train", 0, 0), "n1", (0,))
     reported.step(plan=Plan(binds=[place]))
-    tracked = reported.cluster_state.registry.named[place.pod.workload].at(place.pod)
+    tracked = reported.cluster_state.registry.named[place.pod.workload].pod_at(place.pod)
     assert tracked is not None
     reported.cluster_state.orders.start_assumed(tracked, place, 1, reported.now_s)
     assert reported.pods() == {"team/train-0": ("RUNNING", "n1")}

@@ -54,7 +54,7 @@ SET = {
     ],
 )
 def test_a_number_is_read_off_the_object(text, means):
-    assert parse_amount(text).of(SET) == means
+    assert parse_amount(text).read(SET) == means
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_nothing_written_breaks_the_reading(text):
         amount = parse_amount(text)
     except ValueError:
         return
-    value = amount.of(SET)
+    value = amount.read(SET)
     assert value is None or value >= 0
 
 

@@ -23,7 +23,7 @@ def tracked(*pods, namespaces=None):
 
 
 def of(marks, name):
-    return marks.of(f"uid-{name}")
+    return marks.affinities_of(f"uid-{name}")
 
 
 def spread(key="zone", *, skew=1, must=True, selector=IS_WEB, **more):
@@ -39,7 +39,7 @@ def spread(key="zone", *, skew=1, must=True, selector=IS_WEB, **more):
 def test_pods_that_no_rule_selects_stay_equal():
     marks = tracked(pod("a", labels={"pod": "1"}), pod("b", labels={"pod": "2"}))
     assert of(marks, "a") == of(marks, "b") == PodAffinities()
-    assert marks.of("uid-unknown") == PodAffinities()
+    assert marks.affinities_of("uid-unknown") == PodAffinities()
 
 
 def test_nearness_is_a_rule_by_a_mark_that_those_it_names_bear():
@@ -162,7 +162,7 @@ def test_a_term_counts_pods_of_its_namespaces(more, near):
         *pods,
         namespaces={"a": {}, "b": {"env": "test"}, "team": {}},
     )
-    assert {each.metadata.namespace for each in pods if marks.of(each.metadata.uid).marks} == near
+    assert {each.metadata.namespace for each in pods if marks.affinities_of(each.metadata.uid).marks} == near
 
 
 def test_keys_that_have_to_match_are_part_of_the_selector():
@@ -320,8 +320,8 @@ def test_reading_only_the_named_pods_again_suffices(steps):
         else:
             again = marks.namespace(*rest)
             spaces[rest[0]] = rest[1]
-        known.update((uid, marks.of(uid)) for uid in again)
-        assert known == {uid: marks.of(uid) for uid in pods}
+        known.update((uid, marks.affinities_of(uid)) for uid in again)
+        assert known == {uid: marks.affinities_of(uid) for uid in pods}
     fresh = tracked(*pods.values(), namespaces=spaces)
     now = {uid: fresh.of(uid) for uid in pods}
     borne = {mark for each in now.values() for mark in each.marks}

@@ -160,7 +160,7 @@ def _unwrapped(items: Items) -> Items:
     return [item.value for item in items if item.present]
 
 
-def _at(items: Items, index: int) -> OptionalValue:
+def _optional_item(items: Items, index: int) -> OptionalValue:
     return OptionalValue(items[index], present=True) if items else OptionalValue()
 
 
@@ -197,7 +197,7 @@ METHODS: Overloads = {
     "reverse": (Overload((list,), lambda items: items[::-1]),),
     "distinct": (Overload((list,), _distinct, charges=True),),
     "sort": (Overload((list,), lambda items, charge: sorted_by(items, items, charge), charges=True),),
-    "first": (Overload((list,), lambda items: _at(items, 0)),),
-    "last": (Overload((list,), lambda items: _at(items, -1)),),
+    "first": (Overload((list,), lambda items: _optional_item(items, 0)),),
+    "last": (Overload((list,), lambda items: _optional_item(items, -1)),),
     "unwrapOpt": (Overload((list,), _unwrapped),),
 }

@@ -72,7 +72,7 @@ def _charge_search(program: Any, size: int, charge: Charge) -> None:
     charge(1 + program.programsize * (size + 2) // _INSTRUCTIONS_PER_STEP)
 
 
-def _found(text: str, pattern: str, charge: Charge) -> Any:
+def _first_match(text: str, pattern: str, charge: Charge) -> Any:
     program = _program(pattern, charge)
     _charge_search(program, len(text), charge)
     try:
@@ -83,11 +83,11 @@ def _found(text: str, pattern: str, charge: Charge) -> Any:
 
 def matches(text: str, pattern: str, charge: Charge) -> bool:
     """Return True if a pattern matches a part of a text."""
-    return _found(text, pattern, charge) is not None
+    return _first_match(text, pattern, charge) is not None
 
 
 def _find(text: str, pattern: str, charge: Charge) -> str:
-    match = _found(text, pattern, charge)
+    match = _first_match(text, pattern, charge)
     return "" if match is None else str(match.group())
 
 

@@ -63,23 +63,23 @@ class _CelParser:
 
     def __init__(self, tokens: list[tuple[str, str]]) -> None:
         self._tokens = tokens
-        self._at = 0
+        self._position = 0
         self._depth = 0
 
     def expect_end(self) -> None:
-        if self._at < len(self._tokens):
-            raise CelSyntaxError(f"unexpected {self._tokens[self._at][1]!r}")
+        if self._position < len(self._tokens):
+            raise CelSyntaxError(f"unexpected {self._tokens[self._position][1]!r}")
 
     def _peek(self) -> str:
-        if self._at >= len(self._tokens):
+        if self._position >= len(self._tokens):
             return ""
-        kind, text = self._tokens[self._at]
+        kind, text = self._tokens[self._position]
         return text if kind in ("sign", "name") else f"<{kind}>"
 
     def _take(self, *signs: str) -> str:
         sign = self._peek()
         if sign in signs:
-            self._at += 1
+            self._position += 1
             return sign
         return ""
 
@@ -128,8 +128,8 @@ class _CelParser:
             raise CelSyntaxError(f"an expression is nested at most {DEPTH_MAX} deep")
         if signs and signs[-1] == "-" and self._peek() in ("<int>", "<float>"):
             signs.pop()
-            kind, text = self._tokens[self._at]
-            self._tokens[self._at] = (kind, f"-{text}")
+            kind, text = self._tokens[self._position]
+            self._tokens[self._position] = (kind, f"-{text}")
         tree = self._member()
         for sign in reversed(signs):
             tree = Expr("not" if sign == "!" else "negate", None, (tree,))
@@ -173,10 +173,10 @@ class _CelParser:
         return Expr("method", name, (target, *arguments))
 
     def _name(self) -> str:
-        kind, text = self._tokens[self._at] if self._at < len(self._tokens) else ("", "the end")
+        kind, text = self._tokens[self._position] if self._position < len(self._tokens) else ("", "the end")
         if kind not in ("name", "quoted"):
             raise CelSyntaxError(f"expected a name, found {text!r}")
-        self._at += 1
+        self._position += 1
         return text.strip("`")
 
     def _list(self, end: str, *, optional: bool = False) -> tuple[Expr, ...]:
@@ -205,10 +205,10 @@ class _CelParser:
         if self._take("{"):
             return Expr("map", None, self._entries())
         self._take(".")
-        if self._at >= len(self._tokens):
+        if self._position >= len(self._tokens):
             raise CelSyntaxError("the expression ends early")
-        kind, text = self._tokens[self._at]
-        self._at += 1
+        kind, text = self._tokens[self._position]
+        self._position += 1
         if kind == "name":
             return self._named(text)
         if kind in ("int", "float", "string"):

@@ -20,7 +20,7 @@ from weir.kubernetes.crd.without_project import WithoutProject
 from weir.kubernetes.install.charts.templates import Markers, template
 from weir.kubernetes.install.charts.values import ChartValues
 from weir.kubernetes.install.manifests import Installation, as_yaml, manifests
-from weir.kubernetes.install.parts import CHOSEN, Thing
+from weir.kubernetes.install.parts import CHOSEN, Manifest
 from weir.kubernetes.install.pods.dashboard_server import (
     CHOSEN_DASHBOARD,
     PROXIES_OPTION,
@@ -335,7 +335,7 @@ def values_schema() -> dict[str, Any]:
     return schema
 
 
-def _conditional_objects() -> Iterator[tuple[Thing, Sequence[str]]]:
+def _conditional_objects() -> Iterator[tuple[Manifest, Sequence[str]]]:
     """Yield each object of the chart with the actions around it, the outermost first.
 
     The objects of one managed namespace are those of each.
@@ -358,7 +358,7 @@ def _conditional_objects() -> Iterator[tuple[Thing, Sequence[str]]]:
             yield manifest, [f"if not {_MANAGES}", *conditions]
 
 
-def _with_conditions(whole: Installation) -> Iterator[tuple[Thing, list[str]]]:
+def _with_conditions(whole: Installation) -> Iterator[tuple[Manifest, list[str]]]:
     """Yield each object of an installation with its conditions."""
     without = [
         ({_key(manifest) for manifest in manifests(replace(whole, **lacks))}, condition)
@@ -370,7 +370,7 @@ def _with_conditions(whole: Installation) -> Iterator[tuple[Thing, list[str]]]:
             yield manifest, [f"if {condition}" for keys, condition in without if key not in keys]
 
 
-def _key(manifest: Thing) -> tuple[str, str]:
+def _key(manifest: Manifest) -> tuple[str, str]:
     return manifest["kind"], manifest["metadata"]["name"]
 
 

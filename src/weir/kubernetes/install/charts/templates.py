@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weir.kubernetes.install.parts import Thing
+from weir.kubernetes.install.parts import Manifest
 
 _OPENING = "{{"
 _ESCAPED = '{{ "{{" }}'
@@ -37,7 +37,7 @@ class Markers:
     """Keys of fields that exist only under a condition."""
 
 
-def template(manifests: Iterable[tuple[Thing, Sequence[str]]], markers: Markers) -> str:
+def template(manifests: Iterable[tuple[Manifest, Sequence[str]]], markers: Markers) -> str:
     """Return the template of objects, each within its actions (`if ...`, `range ...`), outermost first."""
     writer = _Writer(markers)
     parts = []

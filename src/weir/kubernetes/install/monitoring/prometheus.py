@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from weir.kubernetes.admission.webhook_configuration import NAME
-from weir.kubernetes.install.parts import CHOSEN, Thing, within
+from weir.kubernetes.install.parts import CHOSEN, Manifest, within
 from weir.kubernetes.install.rights.access import METRICS_ROLE
 from weir.kubernetes.install.rights.roles import cluster_binding, service_account, subject
 
@@ -21,7 +21,7 @@ _EVERY = "30s"
 _RUNBOOKS = "docs/how-to/kubernetes/runbooks.md"
 
 
-def monitoring(namespace: str, secret: str) -> Iterator[Thing]:
+def monitoring(namespace: str, secret: str) -> Iterator[Manifest]:
     """Yield the objects for the Prometheus operator. `secret` holds the authority of Weir's certificate."""
     yield service_account(namespace, READER)
     token = within(namespace, "v1", "Secret", READER, type="kubernetes.io/service-account-token")
@@ -44,9 +44,11 @@ def monitoring(namespace: str, secret: str) -> Iterator[Thing]:
     yield within(namespace, _OPERATOR, "PrometheusRule", NAME, spec=rules())
 
 
-def alerts() -> list[Thing]:
+def alerts() -> list[Manifest]:
     """Return the alerts as rules of Prometheus, each with the address of its runbook."""
-    alert_rules: list[Thing] = yaml.safe_load(files(__package__).joinpath("alerts.yaml").read_text("utf-8"))
+    alert_rules: list[Manifest] = yaml.safe_load(
+        files(__package__).joinpath("alerts.yaml").read_text("utf-8")
+    )
     for rule in alert_rules:
         rule["annotations"]["runbook"] = f"{_RUNBOOKS}#{rule['alert'].lower()}"
     return alert_rules

@@ -15,7 +15,7 @@ from importlib import resources
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.crd.schemas import GROUP
 from weir.kubernetes.install.manifests import Installation, as_yaml, manifests
-from weir.kubernetes.install.parts import LABELS, Thing
+from weir.kubernetes.install.parts import LABELS, Manifest
 from weir.kubernetes.install.pods.node_agent import security_constraints
 from weir.version import __version__
 
@@ -101,7 +101,7 @@ def bundle(options: BundleOptions) -> Files:
     home = options.installation.namespace
     files = {"bundle/manifests/weir.clusterserviceversion.yaml": as_yaml([_csv(options, made)])}
     agents = options.installation.node
-    rest: list[Thing] = [] if agents is None else [security_constraints(home, agents)]
+    rest: list[Manifest] = [] if agents is None else [security_constraints(home, agents)]
     for manifest in objects:
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         if kind == "CustomResourceDefinition":
@@ -120,7 +120,7 @@ def bundle(options: BundleOptions) -> Files:
     return files
 
 
-def cluster_service_version(options: BundleOptions) -> Thing:
+def cluster_service_version(options: BundleOptions) -> Manifest:
     """Return the ClusterServiceVersion of the bundle."""
     return _csv(
         options,
@@ -150,17 +150,17 @@ def _containerfile(options: BundleOptions) -> str:
     return f"FROM scratch\n{labels}COPY bundle/manifests /manifests/\nCOPY bundle/metadata /metadata/\n"
 
 
-def _without_namespace(manifest: Thing) -> Thing:
+def _without_namespace(manifest: Manifest) -> Manifest:
     """Return an object for the namespace in which OLM installs the bundle."""
     metadata = {key: value for key, value in manifest["metadata"].items() if key != "namespace"}
     return {**manifest, "metadata": metadata}
 
 
-def _csv(options: BundleOptions, made: dict[tuple[str, str], Thing]) -> Thing:
+def _csv(options: BundleOptions, made: dict[tuple[str, str], Manifest]) -> Manifest:
     """Return the ClusterServiceVersion."""
     image = options.installation.image
     deployment = made["Deployment", NAME]
-    csv: Thing = {
+    csv: Manifest = {
         "apiVersion": "operators.coreos.com/v1alpha1",
         "kind": "ClusterServiceVersion",
         "metadata": {
@@ -212,7 +212,7 @@ def _plural(kind: str) -> str:
     return f"{'sharednodes' if kind == 'SharedNodes' else f'{kind.lower()}s'}.{GROUP}"
 
 
-def _description(options: BundleOptions) -> Thing:
+def _description(options: BundleOptions) -> Manifest:
     modes = ("OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces")
     return {
         "displayName": "Weir",
@@ -229,11 +229,11 @@ def _description(options: BundleOptions) -> Thing:
     }
 
 
-def _is_crd(manifest: Thing) -> bool:
+def _is_crd(manifest: Manifest) -> bool:
     return bool(manifest["kind"] == "CustomResourceDefinition")
 
 
-def _owned(definition: Thing) -> Thing:
+def _owned(definition: Manifest) -> Manifest:
     spec = definition["spec"]
     kind = spec["names"]["kind"]
     return {
@@ -245,11 +245,11 @@ def _owned(definition: Thing) -> Thing:
     }
 
 
-def _permissions(role: Thing) -> Thing:
+def _permissions(role: Manifest) -> Manifest:
     return {"serviceAccountName": NAME, "rules": role["rules"]}
 
 
-_SWEEP: Thing = {
+_SWEEP: Manifest = {
     "project": "vision",
     "params": {"lr": "log:1e-5..1e-1"},
     "trials": 60,
@@ -275,10 +275,10 @@ _SWEEP: Thing = {
 }
 
 
-def _examples() -> list[Thing]:
+def _examples() -> list[Manifest]:
     """Return an example of each kind that people write."""
 
-    def example(kind: str, name: str, spec: Thing, **metadata: str) -> Thing:
+    def example(kind: str, name: str, spec: Manifest, **metadata: str) -> Manifest:
         named = {"name": name, **metadata}
         return {"apiVersion": f"{GROUP}/v1alpha1", "kind": kind, "metadata": named, "spec": spec}
 

@@ -3,7 +3,7 @@
 from weir.kubernetes.crd.definitions import definitions
 from weir.kubernetes.install.manifests import as_yaml
 from weir.kubernetes.install.olm.bundle import PACKAGE, BundleOptions, Files, cluster_service_version, icon
-from weir.kubernetes.install.parts import Thing
+from weir.kubernetes.install.parts import Manifest
 from weir.version import __version__
 
 _SHOWN = (
@@ -15,7 +15,7 @@ _SHOWN = (
 
 def catalog(options: BundleOptions) -> Files:
     """Return the files of the catalogue."""
-    entry: Thing = {"name": options.name}
+    entry: Manifest = {"name": options.name}
     if options.replaces is not None:
         entry["replaces"] = options.replaces
     package = {
@@ -39,7 +39,7 @@ def catalog(options: BundleOptions) -> Files:
     }
 
 
-def _bundle(options: BundleOptions) -> Thing:
+def _bundle(options: BundleOptions) -> Manifest:
     """Return the entry of the bundle: its image, its properties, and every image that it needs."""
     kinds = [
         {
@@ -66,7 +66,7 @@ def _bundle(options: BundleOptions) -> Thing:
     }
 
 
-def _csv_metadata(csv: Thing) -> Thing:
+def _csv_metadata(csv: Manifest) -> Manifest:
     """Return the property by which the console shows a bundle, and `oc get packagemanifests` names it."""
     spec = csv["spec"]
     value = {

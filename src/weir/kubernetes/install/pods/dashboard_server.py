@@ -14,7 +14,7 @@ from weir.kubernetes.install.parts import (
     HOME_VARIABLE,
     POD_SECURITY,
     TMP_MOUNT,
-    Thing,
+    Manifest,
     placement,
     probes,
     secret_volume,
@@ -65,25 +65,25 @@ class DashboardOptions:
     memory: str = "512Mi"
     trusted_proxies: tuple[str, ...] = ()
 
-    def volumes(self) -> list[Thing]:
+    def volumes(self) -> list[Manifest]:
         """Return the volumes that not every dashboard has."""
-        volumes: list[Thing] = []
+        volumes: list[Manifest] = []
         if self.client_secret:
             volumes.append(secret_volume("client", self.client_secret))
         if self.authorities:
             volumes.append({"name": "provider", "configMap": {"name": self.authorities}})
         return volumes
 
-    def mounts(self) -> list[Thing]:
+    def mounts(self) -> list[Manifest]:
         """Return the mounts of those volumes."""
-        mounts: list[Thing] = []
+        mounts: list[Manifest] = []
         if self.client_secret:
             mounts.append({"name": "client", "mountPath": CLIENT, "readOnly": True})
         if self.authorities:
             mounts.append({"name": "provider", "mountPath": PROVIDER, "readOnly": True})
         return mounts
 
-    def environment(self) -> list[Thing]:
+    def environment(self) -> list[Manifest]:
         """Return the variables that not every dashboard has."""
         return [{"name": "SSL_CERT_FILE", "value": f"{PROVIDER}/ca.crt"}] if self.authorities else []
 
@@ -96,7 +96,7 @@ def dashboard_server(
     node_selector: Mapping[str, str],
     tolerations: Sequence[Mapping[str, str]],
     pull_secrets: Sequence[str],
-) -> list[Thing]:
+) -> list[Manifest]:
     """Return the Deployment after everything that its pod needs, but the Secrets."""
     policy = "networking.k8s.io/v1"
     incoming = network_policy(CHOSEN_DASHBOARD, PORT, options.sources)
@@ -124,7 +124,7 @@ def dashboard_server(
     ]
 
 
-def _pod(namespace: str, image: str, options: DashboardOptions) -> Thing:
+def _pod(namespace: str, image: str, options: DashboardOptions) -> Manifest:
     authority = {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
     return {
         "serviceAccountName": DASHBOARD,
@@ -141,7 +141,7 @@ def _pod(namespace: str, image: str, options: DashboardOptions) -> Thing:
     }
 
 
-def _container(namespace: str, image: str, options: DashboardOptions) -> Thing:
+def _container(namespace: str, image: str, options: DashboardOptions) -> Manifest:
     words = ["kube", "dashboard-server", "--public-url", options.url, "--port", str(PORT)]
     words += ["--oidc-issuer", options.issuer, "--oidc-client-id", options.client_id]
     words += [SECRET_OPTION, SECRET_FILE] if options.client_secret else []

@@ -16,7 +16,7 @@ from weir.kubernetes.install.parts import (
     LABELS,
     POD_SECURITY,
     TMP_MOUNT,
-    Thing,
+    Manifest,
     placement,
     probes,
     secret_volume,
@@ -59,7 +59,7 @@ def deployment(
     sources: Sequence[str],
     options: PodOptions,
     more_words: Sequence[str] = (),
-) -> list[Thing]:
+) -> list[Manifest]:
     """Return the Deployment after everything that its pods need."""
     ports = [{"name": "https", "port": 443, "targetPort": "https", "protocol": "TCP"}]
     words = ["up", "--on", "kubernetes", "--scheduler", scheduler, "--devices", devices]
@@ -84,7 +84,7 @@ def deployment(
     ]
 
 
-def _calls(namespace: str, options: PodOptions) -> list[Thing]:
+def _calls(namespace: str, options: PodOptions) -> list[Manifest]:
     """Return a policy for destinations besides the API server."""
     if not options.may_call:
         return []
@@ -92,7 +92,7 @@ def _calls(namespace: str, options: PodOptions) -> list[Thing]:
     return [within(namespace, "networking.k8s.io/v1", "NetworkPolicy", f"{NAME}-calls", spec=spec)]
 
 
-def _names(namespace: str, options: PodOptions) -> list[Thing]:
+def _names(namespace: str, options: PodOptions) -> list[Manifest]:
     """Return a policy that lets Weir ask for the addresses of receivers."""
     if not options.notifications.name:
         return []
@@ -100,7 +100,7 @@ def _names(namespace: str, options: PodOptions) -> list[Thing]:
     return [within(namespace, "networking.k8s.io/v1", "NetworkPolicy", f"{NAME}-notifications", spec=spec)]
 
 
-def _critical_pods(namespace: str, replicas: int, options: PodOptions) -> list[Thing]:
+def _critical_pods(namespace: str, replicas: int, options: PodOptions) -> list[Manifest]:
     """Return a quota for critical pods: some clusters accept them only in namespaces that have one."""
     if options.priority_class is None or not options.priority_class.startswith("system-"):
         return []
@@ -109,14 +109,14 @@ def _critical_pods(namespace: str, replicas: int, options: PodOptions) -> list[T
     return [within(namespace, "v1", "ResourceQuota", f"{NAME}-critical-pods", spec=spec)]
 
 
-def _deployment(namespace: str, replicas: int, container: Thing, options: PodOptions) -> Thing:
+def _deployment(namespace: str, replicas: int, container: Manifest, options: PodOptions) -> Manifest:
     spread = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": CHOSEN},
     }
-    pod: Thing = {
+    pod: Manifest = {
         "serviceAccountName": NAME,
         "automountServiceAccountToken": True,
         "terminationGracePeriodSeconds": 30,
@@ -146,7 +146,7 @@ def _deployment(namespace: str, replicas: int, container: Thing, options: PodOpt
     return within(namespace, "apps/v1", "Deployment", NAME, spec=spec)
 
 
-def _container(image: str, words: Sequence[str], options: PodOptions) -> Thing:
+def _container(image: str, words: Sequence[str], options: PodOptions) -> Manifest:
     return {
         "name": NAME,
         "image": image,
@@ -168,7 +168,7 @@ def _container(image: str, words: Sequence[str], options: PodOptions) -> Thing:
     }
 
 
-def _budget(namespace: str, replicas: int) -> list[Thing]:
+def _budget(namespace: str, replicas: int) -> list[Manifest]:
     """Return a budget that keeps one of several when nodes are drained; a single one has to be let go."""
     if replicas < 2:
         return []

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from weir.kubernetes.install.parts import Thing, secret_volume
+from weir.kubernetes.install.parts import Manifest, secret_volume
 
 SECRET_DIRECTORY = "/etc/weir/history"  # noqa: S105 - a directory
 URL_FILE = f"{SECRET_DIRECTORY}/url"
@@ -31,29 +31,29 @@ class HistoryStorage:
             arguments += ["--database", VOLUME_URL]
         return [*arguments, "--keep-history", self.keep] if arguments else []
 
-    def volumes(self) -> list[Thing]:
+    def volumes(self) -> list[Manifest]:
         """Return the volumes of the pod."""
-        volumes: list[Thing] = []
+        volumes: list[Manifest] = []
         if self.secret:
             volumes.append(secret_volume("history-secret", self.secret))
         if self.claim:
             volumes.append({"name": "history", "persistentVolumeClaim": {"claimName": self.claim}})
         return volumes
 
-    def mounts(self) -> list[Thing]:
+    def mounts(self) -> list[Manifest]:
         """Return the mounts of the container."""
-        mounts: list[Thing] = []
+        mounts: list[Manifest] = []
         if self.secret:
             mounts.append({"name": "history-secret", "mountPath": SECRET_DIRECTORY, "readOnly": True})
         if self.claim:
             mounts.append({"name": "history", "mountPath": VOLUME_DIRECTORY})
         return mounts
 
-    def security(self) -> Thing:
+    def security(self) -> Manifest:
         """Return the fields of the pod's security context that a volume needs."""
         return {"fsGroup": GROUP} if self.claim and self.fixed_group else {}
 
-    def strategy(self) -> Thing:
+    def strategy(self) -> Manifest:
         """Return the fields of the Deployment that a volume needs: one pod at a time has it."""
         return {"strategy": {"type": "Recreate"}} if self.claim else {}
 

@@ -17,10 +17,10 @@ from weir.kubernetes.install.parts import (
     CONTAINER_SECURITY,
     HOME_VARIABLE,
     TMP_MOUNT,
-    Thing,
+    Manifest,
+    cluster_object,
     placement,
     secret_volume,
-    thing,
     tmp_volume,
     within,
 )
@@ -64,7 +64,7 @@ def node_agents(
     port: int,
     secret: str,
     pull_secrets: Any = (),
-) -> list[Thing]:
+) -> list[Manifest]:
     """Return the DaemonSet after everything that its pods need."""
     policy, ports = "networking.k8s.io/v1", tcp_ports([port])
     incoming = {"from": [{"podSelector": {"matchLabels": _CHOSEN}}], "ports": ports}
@@ -96,13 +96,13 @@ def node_agents(
     ]
 
 
-def security_constraints(namespace: str, options: NodeAgents) -> Thing:
+def security_constraints(namespace: str, options: NodeAgents) -> Manifest:
     """Return the security context constraints by which OpenShift admits the pods of the agents.
 
     None of OpenShift's own fits: hostmount-anyuid forbids a seccomp profile, and privileged allows all.
     SELinux can keep processes of the usual type from the kubelet's socket.
     """
-    return thing(
+    return cluster_object(
         "security.openshift.io/v1",
         "SecurityContextConstraints",
         ACCOUNT,
@@ -129,15 +129,15 @@ def security_constraints(namespace: str, options: NodeAgents) -> Thing:
 
 
 def _daemon_set(
-    namespace: str, container: Thing, options: NodeAgents, secret: str, pull_secrets: Any
-) -> Thing:
+    namespace: str, container: Manifest, options: NodeAgents, secret: str, pull_secrets: Any
+) -> Manifest:
     tokens = [
         {"serviceAccountToken": {"path": "token", "audience": AUDIENCE, "expirationSeconds": _TOKEN_S}},
         {"serviceAccountToken": {"path": "kubelet-token", "expirationSeconds": _TOKEN_S}},
         {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "kubelet-ca.crt"}]}},
     ]
     items = [{"key": "ca.crt", "path": "ca.crt"}]
-    pod: Thing = {
+    pod: Manifest = {
         "serviceAccountName": ACCOUNT,
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": 5,
@@ -166,7 +166,7 @@ def _daemon_set(
     return within(namespace, "apps/v1", "DaemonSet", ACCOUNT, labels=_LABELS, spec=spec)
 
 
-def _container(namespace: str, image: str, port: int, options: NodeAgents) -> Thing:
+def _container(namespace: str, image: str, port: int, options: NodeAgents) -> Manifest:
     added = {"add": DRIVER_CAPABILITIES} if options.limit_memory else {}
     return {
         "name": ACCOUNT,

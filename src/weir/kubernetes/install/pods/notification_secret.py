@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from weir.kubernetes.install.parts import Thing, secret_volume
+from weir.kubernetes.install.parts import Manifest, secret_volume
 
 DIRECTORY = "/etc/weir/notifications"
 SETTINGS_FILE = f"{DIRECTORY}/notifications.yaml"
@@ -19,10 +19,10 @@ class NotificationSecret:
         """Return the options of the process."""
         return ["--notifications", SETTINGS_FILE] if self.name else []
 
-    def volumes(self) -> list[Thing]:
+    def volumes(self) -> list[Manifest]:
         """Return the volume of the pod."""
         return [secret_volume("notifications", self.name)] if self.name else []
 
-    def mounts(self) -> list[Thing]:
+    def mounts(self) -> list[Manifest]:
         """Return the mount of the container."""
         return [{"name": "notifications", "mountPath": DIRECTORY, "readOnly": True}] if self.name else []

@@ -16,7 +16,7 @@ from weir.kubernetes.crd.schemas import GROUP
 from weir.kubernetes.crd.shared_nodes_spec import NAME as SHARED_NODES_NAME
 from weir.kubernetes.crd.shared_nodes_spec import PLURAL as SHARED_NODES
 from weir.kubernetes.crd.sweep_objects import PLURAL as SWEEPS
-from weir.kubernetes.install.parts import LABELS, Thing
+from weir.kubernetes.install.parts import LABELS, Manifest
 from weir.kubernetes.install.rights.query_api import FRONT_PROXY_ROLE
 from weir.kubernetes.install.rights.roles import (
     RBAC,
@@ -42,7 +42,7 @@ _IN_NAMESPACES, _DELETE_PODS, _EVENTS = f"{NAME}-namespaces", f"{NAME}-delete-po
 
 def access(
     namespace: str, kinds: WorkloadKinds, managed: ManagedNamespaces, *, reads_receivers: bool
-) -> list[Thing]:
+) -> list[Manifest]:
     """Return the service account and its roles.
 
     With `reads_receivers` it may read the Secret with receivers of every managed namespace.
@@ -74,7 +74,7 @@ def access(
     ]
 
 
-def _roles_of_people() -> list[Thing]:
+def _roles_of_people() -> list[Manifest]:
     """Return the roles that the cluster adds to view, edit and admin."""
     return [
         cluster_role(
@@ -91,24 +91,24 @@ def _roles_of_people() -> list[Thing]:
     ]
 
 
-def _added_to(*roles: str) -> Thing:
+def _added_to(*roles: str) -> Manifest:
     return {**LABELS, **{f"{RBAC}/aggregate-to-{role}": "true" for role in roles}}
 
 
-def _bound_where_managed(name: str, account: Thing, managed: ManagedNamespaces) -> list[Thing]:
+def _bound_where_managed(name: str, account: Manifest, managed: ManagedNamespaces) -> list[Manifest]:
     """Return the bindings of a role: one of the cluster, or one in each managed namespace."""
     if managed.are_all:
         return [cluster_binding(name, account)]
     return [binding(namespace, name, account, kind="ClusterRole") for namespace in managed.names]
 
 
-def _events_of_cluster(account: Thing) -> list[Thing]:
+def _events_of_cluster(account: Manifest) -> list[Manifest]:
     """Return the right to create events about objects that are in no namespace: they are in `default`."""
     create = may("create", "events.k8s.io", "events")
     return [role("default", _EVENTS, create), binding("default", _EVENTS, account)]
 
 
-def _rules_of_cluster(kinds: WorkloadKinds) -> list[Thing]:
+def _rules_of_cluster(kinds: WorkloadKinds) -> list[Manifest]:
     """Return the rules for reading, and for objects that are in no namespace."""
     look = "list watch"
     return [
@@ -146,7 +146,7 @@ def _rules_of_cluster(kinds: WorkloadKinds) -> list[Thing]:
     ]
 
 
-def _rules_in_namespaces(kinds: WorkloadKinds) -> list[Thing]:
+def _rules_in_namespaces(kinds: WorkloadKinds) -> list[Manifest]:
     """Return the rules for changes to objects of namespaces."""
     # Stopped by their suspension; policies allow nothing else. Kinds of `spec.kinds` are unknown here: an
     # administrator gives the right, and the policy
@@ -168,7 +168,7 @@ def _rules_in_namespaces(kinds: WorkloadKinds) -> list[Thing]:
     ]
 
 
-def _owners(kinds: WorkloadKinds) -> Iterable[Thing]:
+def _owners(kinds: WorkloadKinds) -> Iterable[Manifest]:
     """Yield the roles that read the kinds of the table."""
     by_group: dict[str, set[str]] = {}
     for watched in kinds.watched:
@@ -179,7 +179,7 @@ def _owners(kinds: WorkloadKinds) -> Iterable[Thing]:
         yield may("list watch", group, *sorted(resources))
 
 
-def _rules_at_home() -> list[Thing]:
+def _rules_at_home() -> list[Manifest]:
     return [
         may("create", "coordination.k8s.io", "leases"),
         may("get list update watch", "coordination.k8s.io", "leases", names=[NAME]),

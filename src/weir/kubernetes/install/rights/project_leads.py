@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from weir.kubernetes.admission.webhook_configuration import NAME
 from weir.kubernetes.crd.definitions import project_fields
 from weir.kubernetes.crd.schemas import GROUP, VERSION
-from weir.kubernetes.install.parts import LABELS, Thing
+from weir.kubernetes.install.parts import LABELS, Manifest
 from weir.kubernetes.install.policies.expressions import (
     binding_object,
     checking_policy,
@@ -27,7 +27,7 @@ _FREE = ("times",)
 """Fields of a project's spec that a lead may change."""
 
 
-def people(own_kinds: tuple[str, ...], account: str) -> Iterator[Thing]:
+def people(own_kinds: tuple[str, ...], account: str) -> Iterator[Manifest]:
     """Yield the role of administrators of projects, and the policy that limits leads.
 
     Weir's own account is left to a policy of its own, which lets it change less.

@@ -49,7 +49,7 @@ def _waited_for(cluster: Cluster) -> Iterator[tuple[PodKey, str]]:
 def _evictions(state: ClusterState, waited_for: Mapping[PodKey, str], most_s: int) -> Iterator[Evict]:
     for key, by in waited_for.items():
         gang = state.registry.named.get(key.workload)
-        tracked = None if gang is None else gang.at(key)
+        tracked = None if gang is None else gang.pod_at(key)
         if gang is None or tracked is None or not (tracked.deleting and tracked.bound) or tracked.over:
             continue
         grace_s = state.resolver.pod(tracked.key).metadata.deletion_grace_period_seconds

@@ -63,9 +63,9 @@ class SchedulingCounters:
             return
         self._projects.intersection_update(projects)
         projects = {*self._projects, REST}
-        self.waits = _of(self.waits, projects)
-        self.quota_waits = _of(self.quota_waits, projects)
-        self.replica_waits = _of(self.replica_waits, projects)
+        self.waits = _of_projects(self.waits, projects)
+        self.quota_waits = _of_projects(self.quota_waits, projects)
+        self.replica_waits = _of_projects(self.replica_waits, projects)
         for counter, position in ((self.evictions, 1), (self.ends, 0)):
             for key in [key for key in counter if key[position] not in projects]:
                 del counter[key]
@@ -113,7 +113,7 @@ class SchedulingCounters:
                 self.evictions[rule.value, self.label(job.spec.project)] += 1
 
 
-def _of(values: dict[str, Value], projects: Collection[str]) -> dict[str, Value]:
+def _of_projects(values: dict[str, Value], projects: Collection[str]) -> dict[str, Value]:
     return {name: value for name, value in values.items() if name in projects}
 
 

@@ -98,7 +98,7 @@ class WebhookServer:
     # Labels of namespaces, if namespaces without a project need them
     _labels: dict[str, dict[str, str]] = field(default_factory=dict)
     _objects: dict[str, dict[str, QueueObject]] = field(default_factory=dict)
-    _known: QuotaTree | None = None
+    _quota_tree: QuotaTree | None = None
     classes: ClassResources = field(init=False)
 
     def __post_init__(self) -> None:
@@ -135,7 +135,7 @@ class WebhookServer:
     async def _answer(self, certificate_rotation: CertificateRotation) -> None:
         opening = self.opening
         served = WebhookServices(
-            known=lambda: self._known,
+            quota_tree=lambda: self._quota_tree,
             reading=PodRules(
                 self.scheduler,
                 self.classes.is_device,
@@ -197,14 +197,14 @@ class WebhookServer:
 
         def deliver(changes: Sequence[Change[QuotaObject]]) -> None:
             keep(changes, objects, _object)
-            if self._known is not None:
+            if self._quota_tree is not None:
                 self._know()
 
         return Reflector(self.api, path_of(API_VERSION, resource), QuotaObject, deliver)
 
     def _see_labels(self, changes: Sequence[Change[Namespace]]) -> None:
         keep(changes, self._labels, lambda namespace: namespace.metadata.labels)
-        if self._known is not None:
+        if self._quota_tree is not None:
             self._know()
 
     async def _read_now(self) -> QuotaTree:
@@ -220,7 +220,9 @@ class WebhookServer:
 
     def _know(self) -> None:
         departments, projects, topologies = (dict(self._objects[resource]) for resource in _QUEUES)
-        self._known = QuotaTree(departments, projects, topologies, self.without_project, dict(self._labels))
+        self._quota_tree = QuotaTree(
+            departments, projects, topologies, self.without_project, dict(self._labels)
+        )
 
 
 async def _renew(certificate_rotation: CertificateRotation) -> None:

@@ -48,7 +48,7 @@ class GroupWatch:
     async def ready(self) -> None:
         """Wait until the groups that pods name are known."""
         for kind in self._receiver.group_kinds():
-            await self._watch(kind).known.wait()
+            await self._watch(kind).settled.wait()
 
     def _watch(self, kind: str) -> ServedWatch:
         """Return the watch of a kind."""

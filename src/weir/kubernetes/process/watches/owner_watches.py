@@ -70,7 +70,7 @@ class OwnerWatch:
             return True
         return False
 
-    async def known(self) -> None:
+    async def wait_until_known(self) -> None:
         """Wait until the objects of the kind are known, or certainly none exist in any version."""
         for version in self._versions:
             await version.synced.wait()
@@ -107,28 +107,28 @@ class OwnerWatches:
     ) -> None:
         self._kinds, self._see, self._take = kinds, see, take
         self.watches = [OwnerWatch(api, watched, self._taker(watched.kind)) for watched in kinds.watched]
-        self._of = {
+        self._watch_by_kind = {
             (group_of(watched.api_versions[0]), watched.kind): watch
             for watched, watch in zip(kinds.watched, self.watches, strict=True)
         }
 
-    async def known(self) -> None:
+    async def wait_until_known(self) -> None:
         """Wait until all kinds are known."""
-        await asyncio.gather(*(watch.known() for watch in self.watches))
+        await asyncio.gather(*(watch.wait_until_known() for watch in self.watches))
 
     def look_again(self, api_version: str, kind: str) -> None:
         """Look at once for a kind that the API server didn't have."""
-        watch = self._of.get((group_of(api_version), kind))
+        watch = self._watch_by_kind.get((group_of(api_version), kind))
         if watch is not None:
             watch.look_again()
 
     def unreadable(self) -> dict[tuple[str, str], str]:
         """Return why kinds can't be read, by group and kind: pods may name any version of them."""
-        return {key: why for key, watch in self._of.items() if (why := watch.unreadable())}
+        return {key: why for key, watch in self._watch_by_kind.items() if (why := watch.unreadable())}
 
     def absent(self) -> frozenset[tuple[str, str]]:
         """Return the groups and kinds of which certainly no object exists."""
-        return frozenset(key for key, watch in self._of.items() if watch.is_gone)
+        return frozenset(key for key, watch in self._watch_by_kind.items() if watch.is_gone)
 
     def _taker(self, kind: str) -> Callable[[str], Deliver]:
         def of_version(api_version: str) -> Deliver:

@@ -34,7 +34,7 @@ class ServedForm:
     group: str
     resource: str
     versions: tuple[str, ...]
-    of: type[Any]
+    object_type: type[Any]
 
 
 class ServedVersion(ApiStruct):
@@ -102,7 +102,7 @@ class ServedWatch:
             deliver: returns the function that takes in changes of a version.
             note: takes why the resource can't be read; an empty sentence means that it can.
         """
-        self.known = asyncio.Event()
+        self.settled = asyncio.Event()
         """Set once its objects are known, or can't be had."""
         self._api, self._form = api, form
         self._deliver, self._note = deliver, note
@@ -122,7 +122,7 @@ class ServedWatch:
                 api_version, why = "", self._failed(error)
             self._note(why)
             if not api_version:
-                self.known.set()
+                self.settled.set()
                 await asyncio.sleep(AGAIN_S)
                 continue
             _LOG.info("served_version_read", resource=form.resource, api_version=api_version)
@@ -145,7 +145,7 @@ class ServedWatch:
     async def _reflect(self, api_version: str) -> None:
         """Watch one version until the API server doesn't serve it any more."""
         path = path_of(api_version, self._form.resource)
-        reflector = Reflector(self._api, path, self._form.of, self._deliver(api_version))
+        reflector = Reflector(self._api, path, self._form.object_type, self._deliver(api_version))
         if self._last is not None:
             reflector.take_over(self._last.hand_over())
         self._last = reflector
@@ -154,7 +154,7 @@ class ServedWatch:
             while not task.done():
                 if reflector.synced.is_set():
                     self._note("")
-                    self.known.set()
+                    self.settled.set()
                 elif reflector.failure:
                     self._note(self._failed(reflector.failure))
                 await asyncio.sleep(LOOK_S if reflector.synced.is_set() else 0.05)

@@ -57,7 +57,7 @@ class ExtendedClaims:
         self._read()
         return self._further
 
-    def of(self, pod: KubePod) -> ExtendedResources | None:
+    def resources_of(self, pod: KubePod) -> ExtendedResources | None:
         """Return the extended resources of a pod that classes provide; None without any."""
         self._read()
         extended = extended_resources(pod.spec, self._class_of, self._devices) if self._class_of else None
@@ -87,7 +87,7 @@ class ExtendedClaims:
     def name(self, pod: KubePod) -> str:
         """Return the name of a pod's claim, even if it doesn't exist yet; empty if the pod needs none."""
         is_named = pod.status.extended_resource_claim_status is not None
-        return special_name(pod) if is_named or self.of(pod) is not None else ""
+        return special_name(pod) if is_named or self.resources_of(pod) is not None else ""
 
     def seen(self, pod: KubePod) -> ResourceClaim | None:
         """Return a pod's claim if there is one."""

@@ -63,7 +63,7 @@ class ResourceClaims:
         """Process a changed or deleted (None) claim."""
         namespace, _, name = key.partition("/")
         self.inventory.see_claim((namespace, name), claim)
-        self.stale.update(self._users.of((namespace, name)))
+        self.stale.update(self._users.pods_of((namespace, name)))
 
     def use(self, key: str, pod: KubePod, *, over: bool = False) -> None:
         """Record the claims that a pod uses; an ended pod uses none."""
@@ -144,7 +144,7 @@ class ResourceClaims:
         others: set[str] = set()
         for _, device in self.inventory.allocated_to(self._users.claims(key)):
             for holder in self.inventory.holders(device):
-                others.update(self._users.of(holder))
+                others.update(self._users.pods_of(holder))
         return others - {key}
 
     def shared_gpu_classes(self, key: str, node: str) -> set[str]:
@@ -168,7 +168,7 @@ class ResourceClaims:
     def _constraints(self, key: str, pod: KubePod, *, bound: bool) -> ClaimConstraints:
         named = self._named_claims(key, pod, bound=bound)
         waits = None if bound else self._waits(pod) or named.error
-        extended, special = self.extended.of(pod), None if bound else self.extended.seen(pod)
+        extended, special = self.extended.resources_of(pod), None if bound else self.extended.seen(pod)
         is_held = special is not None and special.status.allocation is not None
         rules = (*named.rules, *(() if special is None else reach(special)))
         if not named.counted and extended is None:
@@ -382,7 +382,7 @@ class ResourceClaims:
             self._idle_since_s[pod] = self._now_s
             for key in self._users.claims(pod):
                 claim = self.inventory.claims.get(key)
-                users = self._users.of(key)
+                users = self._users.pods_of(key)
                 runs = any(user in self._started or self._users.node(user) for user in users)
                 if claim is None or claim.status.allocation is None or runs:
                     continue

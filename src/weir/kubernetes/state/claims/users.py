@@ -35,7 +35,7 @@ class ClaimUsers:
 
     def __init__(self) -> None:
         self._users: dict[str, _ClaimUser] = {}
-        self._of: dict[ClaimKey, set[str]] = {}
+        self._pods_by_claim: dict[ClaimKey, set[str]] = {}
         self._starting: dict[str, Counted] = {}  # claims charged to pods that are being bound
         self._counting: dict[ClaimKey, frozenset[str]] = {}
         self._read: dict[str, Counted] = {}  # claims charged to each pod when it was last translated
@@ -64,10 +64,10 @@ class ClaimUsers:
         if now.node or claims != others:
             self._starting.pop(key, None)
         for claim in others:
-            drop(self._of, claim, key)
+            drop(self._pods_by_claim, claim, key)
         self._users[key] = now
         for claim in claims:
-            self._of.setdefault(claim, set()).add(key)
+            self._pods_by_claim.setdefault(claim, set()).add(key)
         self._changed.update(others, claims)
 
     def start(self, key: str) -> None:
@@ -86,7 +86,7 @@ class ClaimUsers:
         self._starting.pop(key, None)
         self._read.pop(key, None)
         for claim in user.claims if user is not None else ():
-            drop(self._of, claim, key)
+            drop(self._pods_by_claim, claim, key)
             self._changed.add(claim)
 
     # Results
@@ -96,9 +96,9 @@ class ClaimUsers:
         user = self._users.get(key)
         return () if user is None else user.claims
 
-    def of(self, claim: ClaimKey) -> Iterable[str]:
+    def pods_of(self, claim: ClaimKey) -> Iterable[str]:
         """Return the pods that use a claim."""
-        return self._of.get(claim, ())
+        return self._pods_by_claim.get(claim, ())
 
     def node(self, key: str) -> str:
         """Return the node of a bound pod; empty if it has none."""
@@ -141,7 +141,7 @@ class ClaimUsers:
         """
         other: set[str] = set()
         for claim in self._changed:
-            users = self._of.get(claim)
+            users = self._pods_by_claim.get(claim)
             if users is None:
                 self._counting.pop(claim, None)
                 continue

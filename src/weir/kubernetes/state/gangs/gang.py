@@ -201,7 +201,7 @@ class Gang:
             if self.head.gang == self.key:
                 self.key = self.head.gang  # in the version of the API that is read now
 
-    def at(self, pod: PodKey) -> TrackedPod | None:
+    def pod_at(self, pod: PodKey) -> TrackedPod | None:
         """Return the pod in a slot; None if the slot is empty or unknown."""
         if not 0 <= pod.group < len(self.groups):
             return None

@@ -49,7 +49,7 @@ class OvercommittedNodes:
             changed.append(name)
         return changed
 
-    def of(self, names: Iterable[str]) -> list[OvercommittedNode]:
+    def among(self, names: Iterable[str]) -> list[OvercommittedNode]:
         """Return the over-committed nodes among these."""
         return [self.nodes[name] for name in sorted(set(names)) if name in self.nodes]
 

@@ -101,7 +101,7 @@ class NodeStates:
     def set_copies(self, name: str, copies: Mapping[str, int]) -> None:
         """Set the number of further copies of each set of claims that fit on a node."""
         site = self._sites.get(name)
-        if site is not None and self.claimed.set_copies(name, copies, site.ours.values()):
+        if site is not None and self.claimed.set_copies(name, copies, site.own_pods.values()):
             self._site(name)
 
     def names(self) -> list[str]:
@@ -114,7 +114,7 @@ class NodeStates:
         self._set_base(site, None)
         self._share(name, site, None)
 
-    def foreign(self, pod: str, usage: ForeignUsage | None) -> None:
+    def set_foreign_pod(self, pod: str, usage: ForeignUsage | None) -> None:
         """Process the usage of a foreign pod; None once it has ended."""
         node = self._where.get(pod)
         before = None if node is None else self._sites[node].foreign.get(pod)
@@ -138,11 +138,11 @@ class NodeStates:
         if limits or name in self._sites:
             self._site(name).limits = limits
 
-    def ours(self, pod: str, usage: PodUsage | None) -> None:
+    def set_own_pod(self, pod: str, usage: PodUsage | None) -> None:
         """Process the usage of one of Weir's pods; None once it is gone."""
         node = self._where.get(pod)
         if node is not None:
-            if usage is not None and self._sites[node].ours.get(pod) == usage:
+            if usage is not None and self._sites[node].own_pods.get(pod) == usage:
                 return
             self._leave(pod, node)
         if usage is not None:
@@ -150,14 +150,14 @@ class NodeStates:
             if site.shared is not None or self._collides(usage):
                 self._changed.add(usage.node)
             self._recount.add(usage.node)
-            site.ours[pod] = usage
+            site.own_pods[pod] = usage
             self._where[pod] = usage.node
             self._claims_changed(usage.node, usage.request)
 
-    def ours_on(self, node: str) -> tuple[str, ...]:
+    def own_pods_on(self, node: str) -> tuple[str, ...]:
         """Return Weir's pods that hold resources on a node."""
         site = self._sites.get(node)
-        return () if site is None else tuple(site.ours)
+        return () if site is None else tuple(site.own_pods)
 
     def node(self, name: str) -> Node | None:
         """Return a node without its pods; None if it is unknown."""
@@ -198,7 +198,7 @@ class NodeStates:
             else:
                 facts.append(NodeSet(node))
             site.reported = node
-            if node is None and not site.foreign and not site.ours and not site.limits:
+            if node is None and not site.foreign and not site.own_pods and not site.limits:
                 del self._sites[name]
         self._changed.clear()
         return facts
@@ -223,7 +223,7 @@ class NodeStates:
         if not are_devices_of(place, DEVICES_MAX if may_exceed else site.base.gpus):
             return False
         memory = site.base.gpu_memory
-        shares, pod_request = device_shares(site.ours.values(), memory), place.request.share_on(memory)
+        shares, pod_request = device_shares(site.own_pods.values(), memory), place.request.share_on(memory)
         return all(shares.get(device, 0) + pod_request <= WHOLE_MILLI for device in place.devices)
 
     def refusal(self, pod: str, place: PodUsage) -> str:
@@ -246,7 +246,7 @@ class NodeStates:
             or not all(are_devices_of(place, site.base.gpus) for place in places)
         ):
             return False
-        usages = [*(usage for pod, usage in site.ours.items() if not stopping(pod)), *places]
+        usages = [*(usage for pod, usage in site.own_pods.items() if not stopping(pod)), *places]
         totals = total_amounts(
             [*(amounts_of(usage.request) for usage in usages), *(f.takes for f in site.foreign.values())]
         )
@@ -293,7 +293,7 @@ class NodeStates:
     def has_shares(self, name: str) -> bool:
         """Return True if a pod with a share is on a node."""
         site = self._sites.get(name)
-        return site is not None and any(is_share(usage.request) for usage in site.ours.values())
+        return site is not None and any(is_share(usage.request) for usage in site.own_pods.values())
 
     def unused_node(self) -> str | None:
         """Return a node for whole devices with none in use, one with few devices first."""
@@ -307,7 +307,7 @@ class NodeStates:
             and not site.unschedulable
             and not any(taint.key in NOT_READY for taint in site.base.taints)
             and not any(usage.devices for usage in site.foreign.values())
-            and not any(usage.request.devices for usage in site.ours.values())
+            and not any(usage.request.devices for usage in site.own_pods.values())
         )
         return min(unused, default=(0, None))[1]
 
@@ -339,7 +339,7 @@ class NodeStates:
         del self._where[pod]
         self._recount.add(node)
         site = self._sites[node]
-        left = site.ours.pop(pod, None)
+        left = site.own_pods.pop(pod, None)
         if left is not None:
             self._claims_changed(node, left.request)
         if left is None:
@@ -349,7 +349,7 @@ class NodeStates:
         elif (
             site.base is None
             or site.shared is not None
-            or (site.numbers and any(map(self._collides, (left, *site.ours.values()))))
+            or (site.numbers and any(map(self._collides, (left, *site.own_pods.values()))))
         ):
             self._changed.add(node)  # the node may be forgotten, or foreign pods get other devices
 
@@ -357,7 +357,7 @@ class NodeStates:
         """Record that a pod with this request started or ended on a node."""
         if claim_needs(request):
             self.claimed.changed.add(name)
-            self.claimed.set_pods(name, self._sites[name].ours.values())
+            self.claimed.set_pods(name, self._sites[name].own_pods.values())
             self._use_claimed(name)
 
     def _collides(self, usage: PodUsage) -> bool:

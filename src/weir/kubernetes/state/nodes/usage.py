@@ -73,7 +73,7 @@ class NodeUse:
     limits: dict[str, int] = field(default_factory=dict)  # limits of volumes by driver, as resources
     foreign: dict[str, ForeignUsage] = field(default_factory=dict)
     numbers: dict[str, tuple[int, ...]] = field(default_factory=dict)  # assumed devices of foreign pods
-    ours: dict[str, PodUsage] = field(default_factory=dict)
+    own_pods: dict[str, PodUsage] = field(default_factory=dict)
     reported: Node | None = None
 
 
@@ -104,7 +104,7 @@ def device_usage(site: NodeUse, base: Node) -> NodeDeviceUsage:
     memory = base.gpu_memory
     holdings = (
         DeviceHolding(usage.devices, usage.request.devices, min(WHOLE_MILLI, usage.request.share_on(memory)))
-        for usage in site.ours.values()
+        for usage in site.own_pods.values()
         if usage.request.devices
     )
     return node_device_usage(base.gpus, sum(usage.devices for usage in site.foreign.values()), holdings)
@@ -118,7 +118,7 @@ def least_held(site: NodeUse, base: Node, request: Request, *, may_exceed: bool)
     """
     memory = base.gpu_memory
     taken = dict.fromkeys((device for assumed in site.numbers.values() for device in assumed), WHOLE_MILLI)
-    for device, share in device_shares(site.ours.values(), memory).items():
+    for device, share in device_shares(site.own_pods.values(), memory).items():
         taken[device] = taken.get(device, 0) + share
     pod_request = request.share_on(memory)
     device_count = len(taken) + request.devices if may_exceed else 0
@@ -151,7 +151,7 @@ def refusal_by_amount(pod: str, place: PodUsage, site: NodeUse, base: Node) -> s
 
     Copies of claims aren't amounts: the allocator has chosen their devices already.
     """
-    allocated = [amounts_of(usage.request) for usage in site.ours.values()]
+    allocated = [amounts_of(usage.request) for usage in site.own_pods.values()]
     totals = total_amounts([*allocated, *(usage.takes for usage in site.foreign.values())])
     for name, amount in amounts_of(place.request):
         has = site.limits.get(name, has_unstated(name))
@@ -160,7 +160,7 @@ def refusal_by_amount(pod: str, place: PodUsage, site: NodeUse, base: Node) -> s
             continue
         if amount and totals.get(name, 0) > has:
             return f"Others took the {name} of node {place.node} that pod {pod} was to have."
-    shares = device_shares(site.ours.values(), base.gpu_memory)
+    shares = device_shares(site.own_pods.values(), base.gpu_memory)
     if any(shares.get(device, 0) > WHOLE_MILLI for device in place.devices):
         return f"Another pod has devices of node {place.node} that pod {pod} was to have."
     theirs = sum(usage.devices for usage in site.foreign.values())
@@ -175,9 +175,9 @@ def sharing_state(site: NodeUse) -> str:
     if shared is None:
         return ""
     if not shared.set_aside:
-        return DRAINING if any(is_share(usage.request) for usage in site.ours.values()) else ""
+        return DRAINING if any(is_share(usage.request) for usage in site.own_pods.values()) else ""
     whole = any(usage.devices for usage in site.foreign.values()) or any(
-        usage.request.devices and not is_share(usage.request) for usage in site.ours.values()
+        usage.request.devices and not is_share(usage.request) for usage in site.own_pods.values()
     )
     return SET_ASIDE if shared.tainted and not whole else DRAINING
 

@@ -107,7 +107,7 @@ class PodOrders:
         ):
             tracked.gang.granted = True
         usage = PodUsage(place.node, tracked.info.request, place.devices)
-        self._node_states.ours(tracked.key, usage)
+        self._node_states.set_own_pod(tracked.key, usage)
         self._moves(tracked, now_s)
         self._registry.changed[tracked.gang] = None
         return usage
@@ -134,7 +134,7 @@ class PodOrders:
         tracked.assumed, tracked.node, tracked.devices = False, "", ()
         tracked.settled, tracked.origin, tracked.guessed = False, None, False
         self._pods.moving.pop(tracked.key, None)
-        self._node_states.ours(tracked.key, None)
+        self._node_states.set_own_pod(tracked.key, None)
         self._claims.refused(tracked.key, now_s, is_settled=again or is_settled)
         tracked.back_s = 0.0 if again else min(BACK_MAX_S, max(BACK_FIRST_S, 2 * tracked.back_s))
         if tracked.back_s:

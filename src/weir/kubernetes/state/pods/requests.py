@@ -18,20 +18,20 @@ class PodRequests:
 
     def __init__(self) -> None:
         self.names = ResourceNames()
-        self._known: dict[tuple[object, ...], PodRequest] = {}
+        self._requests: dict[tuple[object, ...], PodRequest] = {}
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._requests)
 
-    def of(
+    def request_of(
         self, pod: KubePod, annotations: Annotations, constraints: PodConstraints, devices: DeviceResources
     ) -> PodRequest:
         """Return the request of a pod."""
         alike = (id(pod.spec), annotations, constraints)
-        pod_request = self._known.get(alike)
+        pod_request = self._requests.get(alike)
         if pod_request is None:
             volumes, claims, neighbours = constraints
-            pod_request = self._known[alike] = parse_request(
+            pod_request = self._requests[alike] = parse_request(
                 pod,
                 annotations,
                 devices=devices,

@@ -174,7 +174,7 @@ class PodResolver:
 
     def of_others(self, key: str) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
         """Return the label sets of a foreign pod, and its volumes' limited attachments."""
-        marks, claims = self.marks.of(self._uid_of[key]).marks, self._others_use.get(key)
+        marks, claims = self.marks.affinities_of(self._uid_of[key]).marks, self._others_use.get(key)
         if claims is None:
             return marks, ()
         return (*marks, *exclusive_claims(claims, self.inventory)), attached_by(claims, self.inventory)
@@ -339,7 +339,7 @@ class PodResolver:
         above = self.owners.above(key, pod.metadata.namespace, controller, stated_by(pod.metadata))
         volumes = volume_constraints(pod, self.inventory) if pod.spec.volumes else ANYWHERE
         claims = self.resource_claims.constraints(key, pod, bound=bound, over=over)
-        neighbours = NO_AFFINITIES if over else self.marks.of(pod.metadata.uid)
+        neighbours = NO_AFFINITIES if over else self.marks.affinities_of(pod.metadata.uid)
         constraints = volumes, claims, neighbours
         if not above.pod_owners or constraints != NO_CONSTRAINTS:
             return self._info(pod, above, constraints, bound=bound)
@@ -356,7 +356,7 @@ class PodResolver:
         missing = above.missing
         annotations, mistakes = above.annotations(pod.metadata)
         derived = above.derived(pod, self.owners.kinds)
-        pod_request = self._requests.of(pod, annotations, constraints, self.devices)
+        pod_request = self._requests.request_of(pod, annotations, constraints, self.devices)
         wait = why = ""
         if not bound:
             lost = self.owners.why_missing(missing) if missing is not None else ""

@@ -94,7 +94,7 @@ class ShareMemory:
         now: dict[str, ShareExcess] = {}
         if memory is not None and node in self._node_states.shared:
             self._watched[node], self._limited[node] = memory.watched, memory.limited
-            now = {excess.pod: excess for excess in self._found(node, memory, before)}
+            now = {excess.pod: excess for excess in self._excesses_on(node, memory, before)}
         if now:
             self._excesses[node] = now
         for pod in before.keys() - now.keys():
@@ -110,10 +110,10 @@ class ShareMemory:
 
     def shares_on(self, node: str) -> list[TrackedPod]:
         """Return the pods with shares that are bound to a node."""
-        pods = [pod for pod in map(self._pods.by_key.get, self._node_states.ours_on(node)) if pod]
+        pods = [pod for pod in map(self._pods.by_key.get, self._node_states.own_pods_on(node)) if pod]
         return [pod for pod in pods if _is_bound_share(pod)]
 
-    def _found(
+    def _excesses_on(
         self, node: str, memory: NodeMemory, before: Mapping[str, ShareExcess]
     ) -> Iterator[ShareExcess]:
         shares = self.shares_on(node)
@@ -152,7 +152,7 @@ class ShareMemory:
         """Return True if the driver limits a pod's share, by the last reading of its node's agent."""
         return tracked.uid in self._limited.get(tracked.node, frozenset())
 
-    def of(self, pods: Iterable[TrackedPod]) -> list[ShareExcess]:
+    def excesses_of(self, pods: Iterable[TrackedPod]) -> list[ShareExcess]:
         """Return the excesses of these pods."""
         pairs = ((self._excesses.get(pod.node, {}).get(pod.key), pod.uid) for pod in pods)
         return [excess for excess, uid in pairs if excess is not None and excess.uid == uid]

@@ -63,7 +63,7 @@ class StalePods:
         if tracked.unreadable:
             tracked.unreadable = ""
             self._unreadable.clear("pods", key)
-            self._node_states.foreign(key, None)
+            self._node_states.set_foreign_pod(key, None)
         if tracked.over:
             if tracked.over == "Succeeded":
                 gang.succeeded[key] = info.derived.role
@@ -95,7 +95,9 @@ class StalePods:
         tracked.info, tracked.settled = None, False
         if tracked.bound and not tracked.over:
             body = rough(self._resolver.pod(tracked.key).spec, tracked.node, tracked.phase)
-            self._node_states.foreign(tracked.key, held_roughly(body, tracked.node, self._resolver.devices))
+            self._node_states.set_foreign_pod(
+                tracked.key, held_roughly(body, tracked.node, self._resolver.devices)
+            )
 
     def _moves_out(self, tracked: TrackedPod) -> bool:
         """Remove a pod from a workload it no longer belongs to; return False if it stays."""
@@ -125,7 +127,7 @@ class StalePods:
         to.empty_since_s, to.left, to.adopted, to.foreseen = None, False, False, 0
 
     def _gang_of(self, info: PodInfo) -> Gang:
-        gang = self._registry.of(info)
+        gang = self._registry.gang_of(info)
         if not gang.count:
             self._pods.note_empty(gang)
         return gang

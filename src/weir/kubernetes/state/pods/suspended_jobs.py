@@ -138,7 +138,7 @@ class SuspendedJobs:
     def _made(self, info: PodInfo, pod: KubePod) -> Gang:
         """Return the workload of a Job, with a pod as its template describes it."""
         first, other = self.claims.requests(pod, info.request)
-        gang = self._registry.of(info)
+        gang = self._registry.gang_of(info)
         gang.head = replace(info, pod_request=replace(info.pod_request, request=other))
         gang.adopted = True
         gang.foreseen = min(info.derived.pods or 1, PODS_MAX)

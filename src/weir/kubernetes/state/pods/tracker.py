@@ -70,7 +70,7 @@ class PodTracker:
             tracked = None
         if pod is None:
             self.others.pop(key, None)
-            self._node_states.foreign(key, None)
+            self._node_states.set_foreign_pod(key, None)
             self._resolver.forget_marks(key)
             self._resolver.forget_other(key)
             return
@@ -88,7 +88,7 @@ class PodTracker:
         if tracked.phase in _OVER and not tracked.over:
             tracked.over = tracked.phase
             self.leave(tracked, PodExit.STOPPED if tracked.evicted else PodExit.LOST)
-            self._node_states.foreign(key, None)
+            self._node_states.set_foreign_pod(key, None)
         if self._resolver.see(key, pod, over=bool(tracked.over)):
             if tracked.info is None or tracked.info.wait or tracked.gang is None:
                 self._resolver.stale.add(key)
@@ -102,12 +102,12 @@ class PodTracker:
         self._resolver.see_other(key, pod)
         self.others.pop(key, None)
         if not pod.spec.node_name or pod.status.phase in _OVER:
-            self._node_states.foreign(key, None)
+            self._node_states.set_foreign_pod(key, None)
             self._resolver.forget_marks(key)
             return
         marks, attached = self._resolver.see_foreign(key, pod)
         usage = foreign_usage(pod, self._resolver.devices, marks, attached, self.once)
-        self._node_states.foreign(key, usage)
+        self._node_states.set_foreign_pod(key, usage)
         owner = pod.metadata.controller
         if usage.devices and (owner is None or owner.kind not in NEVER_QUOTA):
             self.others[key] = OtherHolder(usage.devices, pod.spec.scheduler_name)
@@ -149,7 +149,7 @@ class PodTracker:
             self._unreadable.clear("pods", tracked.key)
         self.leave(tracked, PodExit.STOPPED if tracked.evicted else PodExit.LOST)
         self.leave_ended(tracked)
-        self._node_states.foreign(tracked.key, None)
+        self._node_states.set_foreign_pod(tracked.key, None)
         self._resolver.forget(tracked.key)
 
     def leave_ended(self, tracked: TrackedPod) -> None:
@@ -170,7 +170,7 @@ class PodTracker:
         gang.last_over = "" if stopped else tracked.over
         gang.backoff.lose(self.now_s, over=tracked.over, bound=tracked.bound, stopping=tracked.stopping)
         tracked.assumed = False
-        self._node_states.ours(tracked.key, None)
+        self._node_states.set_own_pod(tracked.key, None)
         self.note_empty(gang)
         self._registry.dirty[gang] = None
 

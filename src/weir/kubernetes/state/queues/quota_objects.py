@@ -50,7 +50,7 @@ class QuotaObjects:
         self._label_topologies: tuple[Topology, ...] = ()  # topologies of node labels in pod groups
         self.refused: dict[Key, str] = {}
         self.changed = True
-        self._known: dict[str, Queue] = {}  # all former queues, for deleted ones that are in use
+        self._former_queues: dict[str, Queue] = {}  # all former queues, for deleted ones that are in use
         self._told_queues: tuple[Queue, ...] | None = None
         self._told_topologies: tuple[Topology, ...] | None = None
 
@@ -97,7 +97,7 @@ class QuotaObjects:
 
     def gpu_quota_milli(self, project: str | None) -> int | None:
         """Return the quota of GPUs of a project, in thousandths; None if it has none."""
-        queue = None if project is None else self._known.get(project)
+        queue = None if project is None else self._former_queues.get(project)
         return None if queue is None else queue.quota.get(GPU)
 
     def closing(self, project: str) -> str:
@@ -129,7 +129,7 @@ class QuotaObjects:
         self._remark_unmanaged()
         self.topologies, refused = topologies_of(self._objects["Topology"].values())
         self.refused.update(refused)
-        self._known.update({queue.name: queue for queue in tree.queues})
+        self._former_queues.update({queue.name: queue for queue in tree.queues})
 
     def with_spec(self, kind: str, name: str, spec: Mapping[str, Any]) -> QueueTree:
         """Return the tree with another spec of a department or project; nothing changes here."""
@@ -205,7 +205,7 @@ class QuotaObjects:
             facts.append(QueuesSet(queues))
             self._told_queues = queues
             left = {queue.name for queue in queues}
-            self._known = {name: queue for name, queue in self._known.items() if name in left}
+            self._former_queues = {name: queue for name, queue in self._former_queues.items() if name in left}
         topologies = (*self.topologies, *self._label_topologies)
         if topologies != self._told_topologies:
             facts.append(TopologiesSet(topologies))
@@ -220,7 +220,7 @@ class QuotaObjects:
         present = {queue.name for queue in self.tree.queues}
         left = []
         for name in sorted(set(used) - present):
-            queue = self._known.get(name) or Queue(name, quota={GPU: 0})
+            queue = self._former_queues.get(name) or Queue(name, quota={GPU: 0})
             left.append(queue if queue.parent in present else replace(queue, parent=None))
         return (*self.tree.queues, *left)
 

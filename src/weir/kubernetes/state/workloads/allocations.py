@@ -121,7 +121,7 @@ class AllocationRecords:
     owner: str
     by_pod: Mapping[str, AllocationStatus]
 
-    def of(self, owner: str) -> Mapping[str, AllocationStatus]:
+    def for_owner(self, owner: str) -> Mapping[str, AllocationStatus]:
         """Return the allocations if the Workload is of this owner: an earlier owner may have had its name."""
         return self.by_pod if owner == self.owner else {}
 
@@ -159,7 +159,7 @@ def settle(
     ]
     left.sort(key=lambda open_pod: (open_pod.tracked.created_s, open_pod.tracked.key))
     for open_pod in left:
-        node_states.ours(open_pod.tracked.key, None)
+        node_states.set_own_pod(open_pod.tracked.key, None)
     sources: Sequence[tuple[_Source, AllocationOrigin | None]] = (
         (_from_status, None),
         (_from_memory, None),
@@ -184,7 +184,7 @@ def _open_of(gang: Gang, allocations: Mapping[str, AllocationStatus]) -> Iterato
 
 def _records_of(gang: Gang, records: Mapping[str, AllocationRecords]) -> Mapping[str, AllocationStatus]:
     gang_records = records.get(gang.name)
-    return {} if gang_records is None else gang_records.of(gang.key.uid)
+    return {} if gang_records is None else gang_records.for_owner(gang.key.uid)
 
 
 def _from_status(open_pod: _Open) -> PodAllocation | None:
@@ -268,4 +268,4 @@ def _settle(
     assert tracked.info is not None
     tracked.devices, tracked.start, tracked.origin, tracked.settled = devices, start, origin, True
     tracked.guessed = tracked.info.is_guess and not is_recorded
-    node_states.ours(tracked.key, PodUsage(tracked.node, tracked.info.request, devices))
+    node_states.set_own_pod(tracked.key, PodUsage(tracked.node, tracked.info.request, devices))

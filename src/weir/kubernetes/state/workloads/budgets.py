@@ -27,7 +27,7 @@ class Budgets:
         """Create it without budgets. `labels` returns the labels of a pod by its key."""
         self._rules = BudgetPolicy()
         self._labels = labels
-        self._found: dict[str, PodDisruptionBudget] = {}
+        self._budgets: dict[str, PodDisruptionBudget] = {}
         self._coverage: dict[str, BudgetCoverage] = {}  # by namespace
         self._stale: set[str] = set()  # namespaces in which the budgets of pods may have changed
         self._ordered: dict[str, dict[str, bool]] = {}  # ordered evictions by budget and pod; True: accepted
@@ -55,7 +55,7 @@ class Budgets:
     def see(self, key: str, budget: PodDisruptionBudget | None) -> None:
         """Process a new or changed budget; None: it was deleted."""
         namespace = _namespace(key)
-        before = self._found.pop(key, None)
+        before = self._budgets.pop(key, None)
         coverage = self._coverage.setdefault(namespace, BudgetCoverage())
         if budget is None:
             coverage.drop(key)
@@ -63,7 +63,7 @@ class Budgets:
         else:
             if before is None or before.spec != budget.spec:
                 coverage.add(key, budget.spec.selector)
-            self._found[key] = budget
+            self._budgets[key] = budget
             self._reflect(key, budget)
         self._shut.pop(key, None)
         self._changed.add(key)
@@ -156,13 +156,13 @@ class Budgets:
         if tracked.info is None:
             return ()
         coverage = self._coverage.get(tracked.info.gang.namespace)
-        return () if coverage is None else coverage.of(self._labels(tracked.key))
+        return () if coverage is None else coverage.budgets_for(self._labels(tracked.key))
 
     def _charged(self, tracked: TrackedPod) -> tuple[str, ...]:
         """Return the budget that an eviction of a pod counts against now."""
         matched = self.matched(tracked)
         if len(matched) != 1 or (
-            tracked.holds and is_free(self._found[matched[0]], tracked.phase, ready=tracked.ready)
+            tracked.holds and is_free(self._budgets[matched[0]], tracked.phase, ready=tracked.ready)
         ):
             return ()
         return matched
@@ -208,7 +208,7 @@ class Budgets:
             several = several or len(keys) > 1
             matched.update(keys)
         is_protected = several or any(
-            min(pods, needed) > allowed_at_best(self._found[key], pods) for key, pods in matched.items()
+            min(pods, needed) > allowed_at_best(self._budgets[key], pods) for key, pods in matched.items()
         )
         if not is_protected:
             gang.protected_since_s = 0.0
@@ -259,7 +259,7 @@ class Budgets:
 
     def allowed(self, name: str) -> int:
         """Return how many more evictions a budget allows, without those already ordered."""
-        budget = self._found.get(name)
+        budget = self._budgets.get(name)
         if (
             budget is None
             or name in self._shut

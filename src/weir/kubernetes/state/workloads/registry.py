@@ -86,7 +86,7 @@ class WorkloadRegistry:
             else None
         )
 
-    def of(self, info: PodInfo) -> Gang:
+    def gang_of(self, info: PodInfo) -> Gang:
         """Return the workload of a resolved pod; create it if needed."""
         gang = self.gangs.get(info.gang)
         return self._made(info) if gang is None else gang
@@ -269,7 +269,7 @@ class WorkloadRegistry:
             info = _without_new_resources(info, was)
             return with_devices(info, was.devices, was.share_milli, was.gpu_memory)
         records = self._records.get(f"{info.gang.namespace}/{object_name(info.gang)}")
-        allocation = None if records is None else records.of(info.gang.uid).get(tracked.uid)
+        allocation = None if records is None else records.for_owner(info.gang.uid).get(tracked.uid)
         if (
             allocation is None
             or (allocation.self_bound and not info.is_guess)
@@ -292,12 +292,12 @@ class WorkloadRegistry:
             assert tracked.info is not None
             request = tracked.info.request
             if not tracked.holds:
-                self._node_states.ours(tracked.key, None)
+                self._node_states.set_own_pod(tracked.key, None)
             elif is_known:
-                self._node_states.ours(tracked.key, PodUsage(tracked.node, request, tracked.devices))
+                self._node_states.set_own_pod(tracked.key, PodUsage(tracked.node, request, tracked.devices))
             else:
                 amounts = tuple(sorted(amounts_of(request)))
-                self._node_states.foreign(
+                self._node_states.set_foreign_pod(
                     tracked.key, ForeignUsage(tracked.node, amounts, request.devices, request.marks)
                 )
 

@@ -213,7 +213,7 @@ async def _pod(api: LeaderGuard, write: Bind | Evict) -> _Placed | None:
 
 
 async def _upsert(api: LeaderGuard, write: UpsertWorkload) -> Outcome:
-    if write.there:
+    if write.exists:
         with suppress(NotFound):
             await api.patch(write.object_path, write.body, Patch.MERGE, IgnoredObject)
             return WriteDone()

@@ -106,7 +106,7 @@ def status_patch(gang: Gang, status: Words, *, urgent: bool = False) -> PatchSta
 def nominations(gang: Gang, nodes: Mapping[PodKey, str | None]) -> Iterator[PatchStatus]:
     """Yield the nominated nodes of pods, for other schedulers and autoscalers."""
     for pod, node in nodes.items():
-        tracked = gang.at(pod)
+        tracked = gang.pod_at(pod)
         if tracked is not None and not tracked.holds:
             path = path_of("v1", "pods", gang.key.namespace, tracked.name)
             body = {"metadata": {"uid": tracked.uid}, "status": {"nominatedNodeName": node}}

@@ -60,7 +60,7 @@ class LastEvictions:
         words: Words = {"at": last.at, "rule": last.rule, "sentence": last.sentence, "by": last.by}
         self._evictions.setdefault(gang, _Eviction(words, 0.0, lost_gpu_s=last.lost_gpu_seconds))
 
-    def of(self, gang: Gang) -> Words | None:
+    def last_eviction(self, gang: Gang) -> Words | None:
         """Return the last eviction of a workload; None if there was none."""
         eviction = self._evictions.get(gang)
         if eviction is None:

@@ -57,7 +57,7 @@ class PendingPods:
             written = conditions[tracked.uid] = self._conditions.get(tracked.uid) or _WrittenCondition(
                 since_s=now_s
             )
-            yield from self._of(gang, tracked, why, written, now_s)
+            yield from self._writes_of(gang, tracked, why, written, now_s)
             due.append(written.event_s + EVENT_AGAIN_S)
             reason = condition_reason(why)
             if (written.reason, written.sentence) != (reason, why.sentence):
@@ -66,7 +66,7 @@ class PendingPods:
         self._conditions = conditions
         self.next_s = min(due, default=None)
 
-    def _of(
+    def _writes_of(
         self, gang: Gang, tracked: TrackedPod, why: Explanation, written: _WrittenCondition, now_s: float
     ) -> Iterator[Write | EmitEvent]:
         reason = condition_reason(why)

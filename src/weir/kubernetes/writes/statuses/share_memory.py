@@ -62,7 +62,7 @@ def _has_limit(tracked: TrackedPod, cluster_state: ClusterState) -> bool:
     """Return True if a pod's containers have the limit, and no use beyond it was seen."""
     memory = cluster_state.share_memory
     has_variables = f"{PREFIX}{SHARE_VARIABLES}" in cluster_state.resolver.annotations(tracked.key)
-    return has_variables and memory.limit(tracked) > 0 and not memory.of([tracked])
+    return has_variables and memory.limit(tracked) > 0 and not memory.excesses_of([tracked])
 
 
 def _is_limited_by_driver(tracked: TrackedPod, classes: Iterable[str], cluster_state: ClusterState) -> bool:

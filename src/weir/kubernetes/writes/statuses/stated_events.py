@@ -140,14 +140,14 @@ class PastEvents:
     def evicted(self, gang: Gang, cause: EvictionCause, now_s: float) -> None:
         """Record an eviction: the next one may come before a status states it."""
         if self.has_rules(gang.key.namespace):
-            event, events = eviction_event(gang.name, moment(now_s), cause.sentence), self._of(gang)
+            event, events = eviction_event(gang.name, moment(now_s), cause.sentence), self._events_of(gang)
             events.stated.setdefault(event.id, event)
             events.has_news = True
 
     def returns_quota(self, gang: Gang, cause: EvictionCause, now_s: float) -> Words:
         """Record an eviction for a workload; return the fields of its status that keep it."""
         is_return = cause.rule == EvictionRule.RECLAIM_QUOTA and self.has_rules(gang.key.namespace)
-        if not is_return or (events := self._of(gang)).quota_returned_at == moment(now_s):
+        if not is_return or (events := self._events_of(gang)).quota_returned_at == moment(now_s):
             return {}
         events.quota_returned_at = moment(now_s)
         return {"quotaReturnedAt": events.quota_returned_at}
@@ -178,7 +178,7 @@ class PastEvents:
     def _news_of(
         self, status: Words, gang: Gang, workload_object: WorkloadObject | None, now_s: float
     ) -> Words:
-        events, project = self._of(gang), gang.project or ""
+        events, project = self._events_of(gang), gang.project or ""
         if workload_object is not None and workload_object.spec.owner.uid == gang.key.uid:
             events.quota_returned_at = max(
                 events.quota_returned_at, workload_object.status.quota_returned_at or ""
@@ -204,7 +204,7 @@ class PastEvents:
             "pastEvents": [event.words for event in events.past.values()],
         }
 
-    def _of(self, gang: Gang) -> _GangEvents:
+    def _events_of(self, gang: Gang) -> _GangEvents:
         return self._events.setdefault(gang, _GangEvents())
 
     def drop(self, gang: Gang) -> None:

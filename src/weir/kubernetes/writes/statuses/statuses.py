@@ -94,7 +94,7 @@ class StatusWriter:
         why = Explanation(why=cause.rule.value, sentence=cause.sentence, numbers=dict(cause.numbers))
         before, self._stops[gang] = self._stops.get(gang), why
         if isinstance(cause, EvictionCause):
-            self._evictions.stops(gang, gang.at(stop.pod), cause, now_s)
+            self._evictions.stops(gang, gang.pod_at(stop.pod), cause, now_s)
             self.past.evicted(gang, cause, now_s)
             if before != why:
                 self._say(gang, "Evicted", cause.sentence, "Evicting", "Warning")
@@ -197,7 +197,7 @@ class StatusWriter:
         del self._registry.changed[gang]
         self._reasoned.pop(gang, None)
         try:
-            return self._of(gang, now_s, self._delayed.pop(gang, now_s))
+            return self._operations_of(gang, now_s, self._delayed.pop(gang, now_s))
         except Exception as error:  # noqa: BLE001 - the others have to be told
             self._cluster_state.unreadable.note(QUARANTINED, gang.name, "", error)
             return []
@@ -224,7 +224,9 @@ class StatusWriter:
     ) -> list[Write | EmitEvent]:
         """Persist `words` in the status of the workload's object, which is created if needed."""
         done = self._written.get(gang)
-        first = [] if done is not None and done.spec else self._of(gang, now_s, now_s, at_once=True)
+        first = (
+            [] if done is not None and done.spec else self._operations_of(gang, now_s, now_s, at_once=True)
+        )
         shown = self._written[gang].shown if gang in self._written else ""  # a new object has no past events
         status = {"phase": shown or phase_of(gang), "written": "", **words}
         return [*first, status_patch(gang, status, urgent=urgent)]
@@ -235,10 +237,10 @@ class StatusWriter:
         if not (gang.count or gang.foreseen):
             self._drop(gang)  # the object may have been deleted with its owner
         elif done is not None:
-            done.spec, done.status, done.found = "", b"", ""
+            done.spec, done.status, done.stored_digest = "", b"", ""
             self._later[gang] = now_s + AGAIN_S
 
-    def _of(
+    def _operations_of(
         self, gang: Gang, now_s: float, since_s: float, *, at_once: bool = False
     ) -> list[Write | EmitEvent]:
         """Return the operations for one workload that changed at `since_s`."""
@@ -263,7 +265,7 @@ class StatusWriter:
             done.spec = text
             writes.append(upsert(gang, spec, text, exists=self._registry.object_of(gang) is not None))
         gang.note_shortness(now_s)
-        evicted = self._evictions.of(gang)
+        evicted = self._evictions.last_eviction(gang)
         status = status_body(gang, phase, why, self._cluster_state, done=done, eviction=evicted)
         self.past.add_to(status, gang, self._registry.objects.get(gang.name), now_s)
         writes += self._patches(gang, status, done, now_s)
@@ -309,7 +311,7 @@ class StatusWriter:
             if now_s < done.missing_s + AGAIN_S:
                 self._look_again(gang, done.missing_s + AGAIN_S)
             else:
-                done.missing_s, done.spec, done.status, done.found = None, "", b"", ""
+                done.missing_s, done.spec, done.status, done.stored_digest = None, "", b"", ""
 
     def _patches(self, gang: Gang, status: Words, done: WrittenStatus, now_s: float) -> Iterator[PatchStatus]:
         """Yield the changes of its status; the whole status if the present one is unknown."""
@@ -317,7 +319,7 @@ class StatusWriter:
         if text == done.status:
             return
         now_there = digest(status)
-        if now_there != done.found:
+        if now_there != done.stored_digest:
             before = msgspec.json.decode(done.status) if done.status else {}
             patch = over(status, before) if before else {**left_behind(gang, self._cluster_state), **status}
             if len(self._reasons) > FEW and now_s < done.status_s + REWORDED_S and is_reworded(patch, before):
@@ -326,7 +328,7 @@ class StatusWriter:
             patch = {**patch, "phase": status["phase"], "written": now_there}
             yield status_patch(gang, patch)
             done.status_s = now_s
-        done.status, done.life, done.found, done.shown = text, gang.life, "", status["phase"]
+        done.status, done.life, done.stored_digest, done.shown = text, gang.life, "", status["phase"]
 
     def _drop(self, gang: Gang) -> None:
         self._groups.drop(gang)
@@ -343,7 +345,7 @@ class StatusWriter:
         stored = self._registry.object_of(gang)
         if stored is None:
             return
-        done.spec, done.found, done.shown = stored.written, stored.status.written, stored.status.phase
+        done.spec, done.stored_digest, done.shown = stored.written, stored.status.written, stored.status.phase
         last = stored.status.last_eviction
         if last is not None:
             self._evictions.restore(gang, last)

@@ -83,7 +83,7 @@ def nomination_status(gang: Gang, nomination: Nominated) -> Words:
     """Return a nomination by the names of pods, which stay valid when slots change."""
     places = []
     for place in nomination.places:
-        tracked = gang.at(place.pod)
+        tracked = gang.pod_at(place.pod)
         if tracked is not None:
             places.append({"pod": tracked.name, "node": place.node, "devices": list(place.devices)})
     return {

@@ -49,7 +49,7 @@ class WrittenStatus:
 
     spec: str = ""  # digest of the written spec
     counts: tuple[int, ...] = ()  # pods of each group in it
-    found: str = ""  # digest of another owner's annotation
+    stored_digest: str = ""  # digest of the status at the API server, if an earlier leader wrote it
     missing_s: float | None = None  # time since which its object is missing
     status: bytes = b""
     status_s: float = float("-inf")  # time of the last written status
@@ -174,7 +174,7 @@ def upsert(gang: Gang, spec: Words, digest: str, *, exists: bool) -> UpsertWorkl
     }
     body = {"apiVersion": API_VERSION, "kind": "Workload", "metadata": meta, "spec": _in_full(spec)}
     path = path_of(API_VERSION, "workloads", key.namespace)
-    return UpsertWorkload(path, gang.object_name, body, there=exists, about=gang)
+    return UpsertWorkload(path, gang.object_name, body, exists=exists, about=gang)
 
 
 def status_body(
@@ -261,8 +261,11 @@ def _final_report(gang: Gang, phase: str, cluster_state: ClusterState) -> Words:
 
 def _conditions(holding: Sequence[TrackedPod], cluster_state: ClusterState) -> list[Words] | None:
     """Return the conditions of a workload; None if there are none."""
-    over = cluster_state.overcommitted.of(tracked.node for tracked in holding if tracked.devices)
-    return [*overcommit_conditions(over), *memory_conditions(cluster_state.share_memory.of(holding))] or None
+    over = cluster_state.overcommitted.among(tracked.node for tracked in holding if tracked.devices)
+    return [
+        *overcommit_conditions(over),
+        *memory_conditions(cluster_state.share_memory.excesses_of(holding)),
+    ] or None
 
 
 def _size(gang: Gang, phase: str, done: WrittenStatus, cluster_state: ClusterState) -> tuple[int, int]:

@@ -93,7 +93,7 @@ async def watching(server: Server) -> AsyncGenerator[Site, None]:
     tasks = [asyncio.create_task(each.run()) for each in site.watches.watches]
     try:
         async with asyncio.timeout(120):
-            await site.watches.known()
+            await site.watches.wait_until_known()
             yield site
     finally:
         for each in tasks:

@@ -62,7 +62,7 @@ def test_a_cordoned_node_is_tainted() -> None:
 
 def test_what_others_hold_is_taken_off_whenever_it_is_heard_of() -> None:
     node_states = NodeStates(DeviceResources())
-    node_states.foreign("p", held("n1", 4000, 2, "m"))
+    node_states.set_foreign_pod("p", held("n1", 4000, 2, "m"))
     assert reported(node_states) == {}
     node_states.set(node("n1"))
     made = reported(node_states)["n1"]
@@ -70,7 +70,7 @@ def test_what_others_hold_is_taken_off_whenever_it_is_heard_of() -> None:
     assert (made.capacity["cpu"], made.capacity["pods"]) == (60_000, 109)
     assert made.foreign_devices == (2, 3)
     assert made.foreign_marks == {"m": 1}
-    node_states.foreign("p", None)
+    node_states.set_foreign_pod("p", None)
     made = reported(node_states)["n1"]
     assert made is not None
     assert (made.capacity["cpu"], made.foreign_devices) == (64_000, ())
@@ -79,9 +79,11 @@ def test_what_others_hold_is_taken_off_whenever_it_is_heard_of() -> None:
 def test_devices_of_others_are_none_of_ours() -> None:
     node_states = NodeStates(DeviceResources())
     node_states.set(node("n1"))
-    node_states.foreign("p", held("n1", 1000, 2))
+    node_states.set_foreign_pod("p", held("n1", 1000, 2))
     reported(node_states)
-    node_states.ours("q", PodUsage("n1", Request(devices=1), (3,)))  # bound before others were heard of
+    node_states.set_own_pod(
+        "q", PodUsage("n1", Request(devices=1), (3,))
+    )  # bound before others were heard of
     made = reported(node_states)["n1"]
     assert made is not None
     assert made.foreign_devices == (1, 2)
@@ -92,15 +94,15 @@ def test_a_binding_is_held_against_the_newest() -> None:
     node_states = NodeStates(DeviceResources())
     node_states.set(node("n1"))
     ours = PodUsage("n1", Request(devices=2, cpu_milli=2000), (0, 1))
-    node_states.ours("q", ours)
+    node_states.set_own_pod("q", ours)
     assert node_states.refusal("q", ours) == ""
-    node_states.foreign("p", held("n1", 1000, 2))
+    node_states.set_foreign_pod("p", held("n1", 1000, 2))
     assert node_states.refusal("q", ours) == ""
-    node_states.foreign("r", held("n1", 1000, 1))
+    node_states.set_foreign_pod("r", held("n1", 1000, 1))
     assert "devices" in node_states.refusal("q", ours)
-    node_states.foreign("r", held("n1", 62_000))
+    node_states.set_foreign_pod("r", held("n1", 62_000))
     assert "cpu" in node_states.refusal("q", ours)
-    node_states.foreign("r", None)
+    node_states.set_foreign_pod("r", None)
     node_states.set(node("n1", cordoned=True))
     assert "cordoned" in node_states.refusal("q", ours)
     node_states.gone("n1")
@@ -111,22 +113,22 @@ def test_where_both_bound_in_one_moment_others_get_devices_of_their_own_once_the
     node_states = NodeStates(DeviceResources())
     node_states.set(node("n1"))
     whole = Request(devices=2)
-    node_states.ours("a", PodUsage("n1", Request(devices=1), (2,)))
-    node_states.ours("b", PodUsage("n1", whole, (0, 1)))
-    node_states.foreign("p", held("n1", 1000, 2))
+    node_states.set_own_pod("a", PodUsage("n1", Request(devices=1), (2,)))
+    node_states.set_own_pod("b", PodUsage("n1", whole, (0, 1)))
+    node_states.set_foreign_pod("p", held("n1", 1000, 2))
     made = reported(node_states)["n1"]
     assert made is not None
     assert set(made.foreign_devices) | {0, 1, 2} == {0, 1, 2, 3}  # nothing is left
-    node_states.ours("b", None)
+    node_states.set_own_pod("b", None)
     made = reported(node_states)["n1"]
     assert made is not None
     assert made.foreign_devices == (1, 3)
     place = PodUsage("n1", whole, (0, 1))
-    node_states.ours("c", place)
+    node_states.set_own_pod("c", place)
     assert "took devices" in node_states.refusal("c", place)
-    node_states.ours("c", None)
+    node_states.set_own_pod("c", None)
     place = PodUsage("n1", Request(devices=1), (0,))
-    node_states.ours("c", place)
+    node_states.set_own_pod("c", place)
     assert node_states.refusal("c", place) == ""
 
 
@@ -134,10 +136,10 @@ def test_no_pod_goes_to_a_device_that_another_of_ours_is_found_to_have() -> None
     node_states = NodeStates(DeviceResources())
     node_states.set(node("n1"))
     half, whole = Request(devices=1, share_milli=500), Request(devices=1)
-    node_states.ours("a", PodUsage("n1", half, (0,)))
+    node_states.set_own_pod("a", PodUsage("n1", half, (0,)))
     for request, at, may in ((half, 0, True), (whole, 0, False), (whole, 1, True)):
         place = PodUsage("n1", request, (at,))
-        node_states.ours("b", place)
+        node_states.set_own_pod("b", place)
         assert (node_states.refusal("b", place) == "") == may
 
 
@@ -145,7 +147,7 @@ def test_every_node_has_every_port() -> None:
     node_states = NodeStates(DeviceResources())
     node_states.set(node("n1"))
     node_states.set(node("n2"))
-    node_states.foreign("p", ForeignUsage("n1", (("hostport/TCP/80", ADDRESSES_MAX), ("pods", 1))))
+    node_states.set_foreign_pod("p", ForeignUsage("n1", (("hostport/TCP/80", ADDRESSES_MAX), ("pods", 1))))
     reported(node_states)
     node_states.use_unstated(("hostport/TCP/80", "hostport/TCP/80/10.0.0.1"))
     made = reported(node_states)
@@ -163,7 +165,7 @@ def test_a_node_limits_the_volumes_of_a_driver_and_others_any_number() -> None:
     for name in ("n1", "n2"):
         node_states.set(node(name))
     node_states.use_unstated({disks})
-    node_states.foreign("p", ForeignUsage("n1", (("pods", 1),)))
+    node_states.set_foreign_pod("p", ForeignUsage("n1", (("pods", 1),)))
     has = {name: each.capacity[disks] for name, each in reported(node_states).items() if each is not None}
     assert has == {"n1": 2, "n2": PLENTY}
     node_states.remark("p", (), ((disks, 1),))
@@ -172,7 +174,7 @@ def test_a_node_limits_the_volumes_of_a_driver_and_others_any_number() -> None:
     assert made.capacity[disks] == 1
     for at in (1, 2):
         place = PodUsage("n1", Request(further=((disks, 1),)), ())
-        node_states.ours(f"ours-{at}", place)
+        node_states.set_own_pod(f"ours-{at}", place)
         assert ("attached-volumes" in node_states.refusal("ours", place)) == (at == 2)
     node_states.limit("n1", {})
     assert node_states.refusal("ours", place) == ""
@@ -180,7 +182,7 @@ def test_a_node_limits_the_volumes_of_a_driver_and_others_any_number() -> None:
 
 def test_a_node_without_pods_is_forgotten() -> None:
     node_states = NodeStates(DeviceResources())
-    node_states.foreign("p", held())
-    node_states.foreign("p", None)
+    node_states.set_foreign_pod("p", held())
+    node_states.set_foreign_pod("p", None)
     assert not [fact for fact in node_states.facts() if isinstance(fact, NodeLost)]
     assert not node_states._sites

@@ -299,7 +299,7 @@ def test_a_pod_that_replaces_another_is_named_for_its_own_use_alone() -> None:
     site.here.see("pods", share("a", "n1", uid="u-next"))
     site.here.step()
     tracked = site.state.pods.by_key["team/a"]
-    assert site.state.share_memory.of([tracked]) == [], "the last report was about the pod before"
+    assert site.state.share_memory.excesses_of([tracked]) == [], "the last report was about the pod before"
     site.take("n1", NodeMemory(frozenset((0, 1)), {("u-next", 0): 20 * GIB}))
     assert [each.uid for each in site.state.share_memory.take_fresh()] == ["u-next"]
-    assert len(site.state.share_memory.of([tracked])) == 1
+    assert len(site.state.share_memory.excesses_of([tracked])) == 1

@@ -116,7 +116,7 @@ def test_the_status_wins_over_the_annotation() -> None:
     here.step()
     assert held(here) == {"pod-a": ("n1", (2, 3))}
     assert (
-        here.backend.cluster_state.registry.named["team/pod-a"].at(next(iter(_keys(here)))).reported_start
+        here.backend.cluster_state.registry.named["team/pod-a"].pod_at(next(iter(_keys(here)))).reported_start
         == 5
     )
 

@@ -189,8 +189,8 @@ def test_budgets_are_found_by_the_labels_of_a_pod() -> None:
     coverage = BudgetCoverage()
     for at in range(1000):
         coverage.add(f"ta/b{at}", budget(selector={"matchLabels": {"app": f"a{at}"}}).spec.selector)
-    assert coverage.of({"app": "a7", "x": "y"}) == ("ta/b7",)
-    assert coverage.of({}) == ()
+    assert coverage.budgets_for({"app": "a7", "x": "y"}) == ("ta/b7",)
+    assert coverage.budgets_for({}) == ()
     for at in range(1000):
         coverage.drop(f"ta/b{at}")
     assert not coverage

@@ -166,9 +166,9 @@ async def test_what_is_there_is_changed_and_made_again_only_if_it_is_gone() -> N
     server = Server()
     server.faults = [NotFound(404, "NotFound", "It is not there.")]
     async with acting_on(server, Pace()) as (writer, reported):
-        writer.submit([UpsertWorkload("/x/namespaces/n/o", "gone", {}, there=True)])
+        writer.submit([UpsertWorkload("/x/namespaces/n/o", "gone", {}, exists=True)])
         await until(lambda: len(reported) == 1)
-        writer.submit([UpsertWorkload("/x/namespaces/n/o", "there", {}, there=True)])
+        writer.submit([UpsertWorkload("/x/namespaces/n/o", "there", {}, exists=True)])
         await until(lambda: len(reported) == 2)
         assert server.came == ["PATCH n/o/gone {}", "POST n/o", "PATCH n/o/there {}"]
 
@@ -278,7 +278,7 @@ async def test_an_object_goes_with_the_status_inside_it_in_one_write(there: bool
         writer.submit(
             [
                 PatchStatus(path, {"status": {"phase": "Pending", "why": None}}, inside=True),
-                UpsertWorkload(COLLECTION, "job-a", {"spec": {"count": 2}}, there=there),
+                UpsertWorkload(COLLECTION, "job-a", {"spec": {"count": 2}}, exists=there),
                 PatchStatus(path, {"status": {"phase": "Running"}}, inside=True),
             ]
         )

@@ -36,7 +36,7 @@ class Site:
             self.evictions.stops(self.gang, tracked, CAUSE, at_s)
 
     def lost(self) -> object:
-        words = self.evictions.of(self.gang)
+        words = self.evictions.last_eviction(self.gang)
         return None if words is None else words.get("lostGpuSeconds")
 
 
