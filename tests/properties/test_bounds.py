@@ -135,7 +135,7 @@ class _CheckedNodes(CheapestNode):
                 assert least <= found
             else:
                 assert self._family_order(lowest) <= self._family_order(family)
-        self._heaps, self.found, self.gave_up = heaps, {}, False
+        self._heaps, self.victims_by_node, self.gave_up = heaps, {}, False
 
 
 @examples(24)

@@ -137,7 +137,7 @@ class Cycle:
 
     def _swap(self) -> None:
         for candidate, victim, placements in SwapPlanner(self._allocator).run():
-            cause = self._reasons(candidate.job).of(EvictionRule.SWAP, victim)
+            cause = self._reasons(candidate.job).reason_of(EvictionRule.SWAP, victim)
             self._plan.evictions += [Eviction(key_of(pod), cause) for pod in victim.running_pods()]
             self._nominate(candidate.job.name, placements, (victim.name,))
 
@@ -146,7 +146,7 @@ class Cycle:
             return
         for victim, placements in RepackPlanner(self._allocator).run():
             names = [placement.pod.job.name for placement in placements]
-            cause = self._reasons(placements[0].pod.job).of(EvictionRule.REPACK, victim.job)
+            cause = self._reasons(placements[0].pod.job).reason_of(EvictionRule.REPACK, victim.job)
             self._plan.evictions.append(Eviction(key_of(victim), cause))
             for name, placement in zip(names, placements, strict=True):
                 self._nominate(name, [placement], (victim.job.name,))
@@ -161,10 +161,10 @@ class Cycle:
         freed_by = dict.fromkeys(pod.job.name for pod, _ in plan.stopped)
         freed_by.update(dict.fromkeys(moved.name for moved, _, _ in plan.moved))
         for pod, rule in plan.stopped:
-            cause = reasons.of(rule, pod.job)
+            cause = reasons.reason_of(rule, pod.job)
             self._plan.evictions.append(Eviction(key_of(pod), cause, overrides=overrides))
         for moved, placements, rule in plan.moved:
-            cause = reasons.of(rule, moved)
+            cause = reasons.reason_of(rule, moved)
             self._plan.evictions += [
                 Eviction(key_of(placement.pod), cause, moves=True) for placement in placements
             ]

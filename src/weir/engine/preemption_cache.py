@@ -53,14 +53,18 @@ class KeptEligibility:
     """Eligibility of each project, and the version of usage for which it was computed."""
 
     def __init__(self, queues: int) -> None:
-        self._of: dict[int, Eligibility] = {}  # by project with pending workloads
+        self._by_project: dict[int, Eligibility] = {}  # by project with pending workloads
         self._touched = versions_of(queues, _UNKNOWN)
         self._until_s: Floats = np.full(queues, _NEVER_S)
 
     def branch(self) -> "KeptEligibility":
         """Return a copy."""
         copy = KeptEligibility(0)
-        copy._of, copy._touched, copy._until_s = self._of.copy(), self._touched[:], self._until_s.copy()
+        copy._by_project, copy._touched, copy._until_s = (
+            self._by_project.copy(),
+            self._touched[:],
+            self._until_s.copy(),
+        )
         return copy
 
     def outdated(self, touched: Versions, now_s: float) -> list[int]:
@@ -72,10 +76,10 @@ class KeptEligibility:
         """Keep the options of a project for a version of its usage; None without pending workloads."""
         self._touched[project] = version
         if eligibility is None:
-            self._of.pop(project, None)
+            self._by_project.pop(project, None)
             self._until_s[project] = _NEVER_S
         else:
-            self._of[project] = eligibility
+            self._by_project[project] = eligibility
             self._until_s[project] = eligibility.until_s
 
     def sets(self, projects: Iterable[int], free_milli: int) -> CandidateSets:
@@ -83,7 +87,7 @@ class KeptEligibility:
         sets: CandidateSets = {}
         anyone: list[Member] = []
         for project in projects:
-            eligible = self._of.get(project)
+            eligible = self._by_project.get(project)
             if eligible is not None:
                 anyone += eligible.preemptors
                 for queued, index, key, milli in eligible.movers:

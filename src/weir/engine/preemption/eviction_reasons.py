@@ -30,15 +30,15 @@ class EvictionReasons:
         self._overlay = overlay
         self._requester = requester
         self._choice = choice
-        self._known: dict[tuple[EvictionRule, int, int], EvictionCause] = {}
+        self._causes: dict[tuple[EvictionRule, int, int], EvictionCause] = {}
 
-    def of(self, rule: EvictionRule, victim: Job) -> EvictionCause:
+    def reason_of(self, rule: EvictionRule, victim: Job) -> EvictionCause:
         """Return the reason of a victim; one object for all equal victims."""
         key = (rule, victim.project, victim.priority)
-        reason = self._known.get(key)
+        reason = self._causes.get(key)
         if reason is None:
             cause = replace(self._made(rule, victim), choice=self._choice)
-            reason = self._known[key] = cause
+            reason = self._causes[key] = cause
         return reason
 
     def _made(self, rule: EvictionRule, victim: Job) -> EvictionCause:

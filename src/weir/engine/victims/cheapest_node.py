@@ -60,7 +60,7 @@ class CheapestNode:
         self.bounds = NodeBounds(placer.capacity, victim_candidates, shape, open_)
         self.gave_up = False  # True if a bound ended the search before all sets of victims
         self._version = 0
-        self.found: dict[int, Going] = {}  # victims by node
+        self.victims_by_node: dict[int, Going] = {}  # victims by node
         self._heaps: dict[Family, list[Entry]] = {}
         self._unknown = self.bounds.unknown.copy()  # nodes without a price bound
         self._removable: frozenset[int] = victim_candidates.marks() if shape.pod_rules else frozenset()
@@ -121,7 +121,7 @@ class CheapestNode:
             _, node, version = entry
             is_open = open_ is None or bool(open_[node])
             if is_open and version == self._version:
-                return node, self.found[node]
+                return node, self.victims_by_node[node]
             heappop(self._heaps[family])
             if not is_open:
                 shut.append((family, entry))
@@ -156,7 +156,7 @@ class CheapestNode:
             self.gave_up |= number == SETS_MAX or len(victims) > MAX_ENUMERATED
             going = self._victim_candidates.legal_order(chosen)
             if going is not None and accept(node, chosen):
-                self.found[node] = going
+                self.victims_by_node[node] = going
                 family, rest = split(key[0])
                 used = self._victim_candidates.allowances(chosen)
                 heappush(self._heaps.setdefault(family, []), ((used, rest, *key[1:]), node, self._version))
@@ -182,7 +182,7 @@ class CheapestByShape:
         """Return True if any search ended before all sets of victims."""
         return any(nodes.gave_up for nodes in self._by_shape.values())
 
-    def of(self, shape: RequestShape) -> CheapestNode:
+    def search_for(self, shape: RequestShape) -> CheapestNode:
         """Return the search for a shape."""
         search = self._by_shape.get(shape.id)
         if search is None:
@@ -201,7 +201,7 @@ class CheapestByShape:
         shapes, total = self._candidate.job.shapes, 0.0
         for group, pods in enumerate(self._candidate.lacks):
             if pods:
-                bounds = self.of(shapes[group]).bounds
+                bounds = self.search_for(shapes[group]).bounds
                 if bounds.pods_max < pods:
                     return INFINITE
                 total += bounds.least_price(pods)

@@ -53,7 +53,7 @@ class MoveBounds:
         """Forget all possible moves and prices. `capacity` is the capacity after the last plan."""
         self._capacity = capacity
         self._suffice: dict[ConsolidationKey, bool] = {}
-        self._found: dict[tuple[float, bool, bool], tuple[Ints, Floats]] = {}
+        self._movable: dict[tuple[float, bool, bool], tuple[Ints, Floats]] = {}
         self._prices: dict[tuple[int, float, bool], Floats] = {}
         self._over_quota: Bools | None = None
 
@@ -174,15 +174,15 @@ class MoveBounds:
     def could_move(self, budget: float, spares: bool, *, beside_stops: bool = False) -> tuple[Ints, Floats]:
         """Return row and price of each pod that is cheap to move and fits, perhaps where others stop."""
         key = budget, spares, beside_stops
-        if key not in self._found:
+        if key not in self._movable:
             running, restart = self._cluster.running_pods, self._policy.price.restart
             borrowers, broken = self.over_quota if spares else None, self._cluster.incomplete.values()
             # Outages withhold devices from some workloads only
             first, second = (1 << 30,) * 2 if self._outages else self._capacity.totals.largest_free_blocks()
             beside = first if beside_stops or self._cluster.topologies else second  # gangs open their nodes
             free_blocks = np.where(self._capacity.whole == first, beside, first)
-            self._found[key] = running.movable(self._now_s, budget, restart, free_blocks, borrowers, broken)
-        return self._found[key]
+            self._movable[key] = running.movable(self._now_s, budget, restart, free_blocks, borrowers, broken)
+        return self._movable[key]
 
 
 def _nodes_for(cluster: Cluster, devices: int, pods: int) -> int:

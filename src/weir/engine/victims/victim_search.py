@@ -137,7 +137,7 @@ class VictimSearch:
     def _place(self, pod: Pod) -> NodePlacement | None:
         node = self._placer.best_node(pod.shape, self._affinity, self._within)
         if node < 0:
-            cheapest = self.nodes.of(pod.shape).best(
+            cheapest = self.nodes.search_for(pod.shape).best(
                 lambda node, chosen: self._settlement.is_possible(
                     pod, node, chosen, self._victims, self._placements
                 ),
@@ -150,7 +150,7 @@ class VictimSearch:
             node, going = cheapest
             stops = self._kind is not PreemptionKind.CONSOLIDATE
             if stops and sum(self._candidate.lacks) == 1 and not self._victims:
-                nodes = self.nodes.of(pod.shape)
+                nodes = self.nodes.search_for(pod.shape)
                 self._runner_up = runner_up(nodes, self._candidates, self._capacity, pod.shape)
             self._remove(going)
             if self._placer.rules.refusal(self._capacity.columns, pod.shape, node) is not None:
