@@ -54,13 +54,13 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--output", default="text", choices=("text", "json"))
     args = parser.parse_args()
-    known = commands(args.traces, args.quick)
-    for name in args.which or known:
-        if name not in known:
-            parser.error(f"{name} isn't a benchmark: there are {', '.join(known)}")
+    benchmarks = commands(args.traces, args.quick)
+    for name in args.which or benchmarks:
+        if name not in benchmarks:
+            parser.error(f"{name} isn't a benchmark: there are {', '.join(benchmarks)}")
     rows, code = [], 0
-    for name in args.which or known:
-        command = [sys.executable, "-m", f"bench.{name}", *known[name], "--output", args.output]
+    for name in args.which or benchmarks:
+        command = [sys.executable, "-m", f"bench.{name}", *benchmarks[name], "--output", args.output]
         kept = subprocess.PIPE if args.output == "json" else None
         done = subprocess.run(command, check=False, stdout=kept, text=True)
         rows += json.loads(done.stdout or "[]")

@@ -29,8 +29,8 @@ def submitted_s(client: Client, path: str, body: object) -> float:
 def decision_ms(client: Client, numbers: "Numbers") -> float:
     """Return the mean time of the decisions for short jobs that run one after another."""
     before = numbers.read()
-    for at in range(PROBES):
-        body = {"project": "default", "command": ["true"], "name": f"probe-{at}", "gpus": 0, **SMALL}
+    for index in range(PROBES):
+        body = {"project": "default", "command": ["true"], "name": f"probe-{index}", "gpus": 0, **SMALL}
         client.ask("POST", "/api/v1/workloads", {**body, "priority": 90})
     while client.ask("GET", "/api/v1/workloads?q=probe-&limit=1")["total"]:
         time.sleep(0.02)
@@ -46,10 +46,10 @@ class Numbers:
 
     def read(self) -> tuple[float, float]:
         """Return the seconds of all decisions, and their number."""
-        found = {
+        values = {
             line.split()[0]: float(line.split()[1]) for line in self._text().splitlines() if _is_value(line)
         }
-        return found[_SUM], found[_COUNT]
+        return values[_SUM], values[_COUNT]
 
     def _text(self) -> str:
         connection = http.client.HTTPConnection("127.0.0.1", self._server.port, timeout=60)
@@ -89,7 +89,7 @@ def _measure(server: Server, indices: int, links: int) -> None:
     print(f"decision with these               {decision_ms(client, numbers):8.2f} ms")
     defaults = {"project": "default", "command": ["true"], "gpus": 0, **SMALL}
     chain = [{"name": "link-0", "command": ["sleep", "3600"]}]
-    chain += [{"name": f"link-{at}", "after_ok": [f"link-{at - 1}"]} for at in range(1, links)]
+    chain += [{"name": f"link-{index}", "after_ok": [f"link-{index - 1}"]} for index in range(1, links)]
     took_s = submitted_s(client, "/api/v1/workloads:batch", {"defaults": defaults, "workloads": chain})
     print(f"submission of a chain of {links:6,} {took_s:8.3f} s")
     print(f"decision with both                {decision_ms(client, numbers):8.2f} ms")

@@ -39,20 +39,22 @@ class Busy:
         self.projects = max(1, nodes // PROJECT_NODES)
         self.chance = random.Random(1)
         quota = int(self.gpus / self.projects * (1 - borrowed))
-        self.made = Made(nodes, {project(at): quota for at in range(self.projects)}, policy)
+        self.made = Made(nodes, {project(index): quota for index in range(self.projects)}, policy)
         self.count = 0
         for device in range(self.gpus):
             on = 0 if halves is None else halves.on(device)
             for _ in range(on or 1):
-                at = self.count
+                index = self.count
                 milli = WHOLE_MILLI // 2 if on else WHOLE_MILLI
-                spec = work(f"job-{at:06d}", project(at % self.projects), at / self.gpus, milli=milli)
+                spec = work(
+                    f"job-{index:06d}", project(index % self.projects), index / self.gpus, milli=milli
+                )
                 self.made.run(spec, (device,))
                 self.count += 1
         self.pods = self.count
         self.made.now_s = 3600.0
-        for at in range(waiting * self.projects):
-            self._submit(at % self.projects)
+        for index in range(waiting * self.projects):
+            self._submit(index % self.projects)
         for _ in range(3):  # the memory of the engine is warm
             plan, _ = self.made.decide()
             self.made.carry_out(plan)
@@ -67,7 +69,7 @@ class Busy:
         """40 workloads end, 40 others come, 20 save their state."""
         made = self.made
         made.now_s += 60.0
-        running = [name for of in made.cluster.running.values() for name in of]
+        running = [name for jobs in made.cluster.running.values() for name in jobs]
         going = self.chance.sample(running, EVENTS * 6 // 10)
         for name in going[: EVENTS * 4 // 10]:
             made.end(name, ran_s=self.chance.lognormvariate(7, 2))

@@ -22,12 +22,12 @@ WORKS = 4
 
 def access(quick: bool) -> Iterator[Measured]:
     """Yield the violations on all screens, and the works that keys alone can't do."""
-    with tempfile.TemporaryDirectory() as name, sync_playwright() as here:
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         home = Path(name) / "home"
         with opened(home) as store:
             record_week(store, time.time() - 60)
         server = ServingOnPort(home, 4)
-        browser = here.chromium.launch(executable_path=shutil.which("chromium"), args=list(CHROMIUM))
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=list(CHROMIUM))
         try:
             server.put("projects", "vision", quota={"gpu": 3})
             server.put("projects", "language", quota={"gpu": 1})
@@ -38,15 +38,15 @@ def access(quick: bool) -> Iterator[Measured]:
                     page = context.new_page()
                     page.goto(server.link())
                     page.locator(".state", has_text="live").wait_for()
-                    found = violations(page, server, screens)
-                    what = f"axe-core, {len(screens)} screens, {theme}, {width} px: violations"
-                    yield Measured(what, len(found), 0, "")
+                    problems = violations(page, server, screens)
+                    title = f"axe-core, {len(screens)} screens, {theme}, {width} px: violations"
+                    yield Measured(title, len(problems), 0, "")
                     context.close()
             page = browser.new_context().new_page()
             page.goto(server.link())
             done = list(day_by_keys(page, server))
-            what = f"keys alone ({', '.join(done)}): what they can't do"
-            yield Measured(what, WORKS - len(done), 0, "")
+            title = f"keys alone ({', '.join(done)}): what they can't do"
+            yield Measured(title, WORKS - len(done), 0, "")
             server.stop_all()
         finally:
             browser.close()

@@ -67,8 +67,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         body = self.server.body
-        for at in range(0, len(body), _PIECE):
-            self.chunk(body[at : at + _PIECE])
+        for offset in range(0, len(body), _PIECE):
+            self.chunk(body[offset : offset + _PIECE])
         while not self.server.ended.wait(_HEARTBEAT_S):
             self.chunk(compressed(b"\n"))
 

@@ -22,8 +22,8 @@ _DECISIONS = re.compile(r"^weir_decision_seconds_(sum|count) (\S+)$", re.MULTILI
 def fill(server: Any) -> None:
     """Have one workload hold the pool, and others wait for it."""
     server.submit("sleep", "100000", name="holds", gpus=server.gpus, preemptible=False)
-    for at in range(WAITING):
-        server.submit("true", name=f"waits-{at}", gpus=server.gpus, priority=1)
+    for index in range(WAITING):
+        server.submit("true", name=f"waits-{index}", gpus=server.gpus, priority=1)
     server.until("holds", "running")
 
 
@@ -35,17 +35,17 @@ def changes(server: Any, per_s: float) -> Iterator[list[int]]:
     def change(client: int) -> None:
         asked = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=10)
         headers = {"Authorization": f"Bearer {server.token}"}
-        due_s, at = time.monotonic(), client
+        due_s, number = time.monotonic(), client
         while not ended.is_set():
-            body = json.dumps({"priority": at // WAITING % 50})
+            body = json.dumps({"priority": number // WAITING % 50})
             try:
-                asked.request("POST", f"/api/v1/workloads/waits-{at % WAITING}/priority", body, headers)
+                asked.request("POST", f"/api/v1/workloads/waits-{number % WAITING}/priority", body, headers)
                 asked.getresponse().read()
                 done[client] += 1
             except (OSError, http.client.HTTPException):
                 asked.close()
                 ended.wait(0.05)
-            at += CLIENTS
+            number += CLIENTS
             due_s = max(due_s + CLIENTS / per_s, time.monotonic() - 0.1)
             ended.wait(max(0.0, due_s - time.monotonic()))
 
@@ -62,40 +62,40 @@ def changes(server: Any, per_s: float) -> Iterator[list[int]]:
 
 def new_tokens(server: Any) -> list[str]:
     """Return tokens of five people: one person may have 32 streams at once."""
-    asked = [{"user": f"user-{at}", "projects": ["default"]} for at in range(5)]
-    return [server.ask("POST", "/api/v1/tokens", each)[1]["token"] for each in asked]
+    asked = [{"user": f"user-{index}", "projects": ["default"]} for index in range(5)]
+    return [server.ask("POST", "/api/v1/tokens", request)[1]["token"] for request in asked]
 
 
 @contextmanager
 def viewers(server: Any, count: int, tokens: list[str]) -> Iterator[None]:
     """Read the live stream this many times, in a thread each."""
-    sockets = [_view(server, tokens[at % len(tokens)]) for at in range(count)]
+    sockets = [_view(server, tokens[index % len(tokens)]) for index in range(count)]
     try:
         time.sleep(1.0)
         yield
     finally:
-        for each in sockets:
-            each.shutdown(socket.SHUT_RDWR)
-            each.close()
+        for viewer in sockets:
+            viewer.shutdown(socket.SHUT_RDWR)
+            viewer.close()
 
 
 def _view(server: Any, token: str) -> socket.socket:
     host, _, port = server.url.removeprefix("http://").rpartition(":")
-    found = socket.create_connection((host, int(port)))
+    viewer = socket.create_connection((host, int(port)))
     head = f"GET /api/v1/dashboard/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
-    found.sendall(f"{head}\r\n".encode())
-    if not (answer := found.recv(1 << 16)).startswith(b"HTTP/1.1 200"):
+    viewer.sendall(f"{head}\r\n".encode())
+    if not (answer := viewer.recv(1 << 16)).startswith(b"HTTP/1.1 200"):
         raise RuntimeError(f"the stream is refused: {answer[-300:].decode()}")
 
     def read() -> None:
         try:
-            while found.recv(1 << 16):
+            while viewer.recv(1 << 16):
                 pass
         except OSError:
             return
 
     threading.Thread(target=read, daemon=True).start()
-    return found
+    return viewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,5 +122,5 @@ def spend(server: Any, done: list[int], seconds: float) -> Spent:
 
 
 def _decisions(server: Any) -> tuple[float, float]:
-    found = {part: float(value) for part, value in _DECISIONS.findall(server.ask("GET", "/metrics")[1])}
-    return found["sum"], found["count"]
+    values = {part: float(value) for part, value in _DECISIONS.findall(server.ask("GET", "/metrics")[1])}
+    return values["sum"], values["count"]

@@ -79,18 +79,18 @@ def whole_list(count: int) -> tuple[bytes, int]:
 def seed_live(home: Path, count: int) -> None:
     """Add live workloads of forty projects, whose limits let none of them start."""
     with opened(home, migrated=False) as store:
-        for at in range(PROJECTS):
-            store.set_queue(Queue(f"live-{at}", quota={}, limit={"gpu": 0}))
+        for index in range(PROJECTS):
+            store.set_queue(Queue(f"live-{index}", quota={}, limit={"gpu": 0}))
         kept = []
         for uid in range(count):
             row = row_of(uid)
             record = submitted(row.name, f"live-{uid % PROJECTS}", time.time() - count + uid, user=row.user)
             kept.append(store.workloads.submit(record))
-        for each in kept:
-            each.result()
+        for submission in kept:
+            submission.result()
 
 
-def measured(page: Any, url: str, count: int, limits: tuple[float, ...], what: str) -> Iterator[Measured]:
+def measured(page: Any, url: str, count: int, limits: tuple[float, ...], target: str) -> Iterator[Measured]:
     """Yield how soon rows of a list are painted, and the next frame after a filter and an order."""
     most, aim, frame, frame_aim = limits
     page.goto(f"{url}/#/workloads")
@@ -103,7 +103,7 @@ def measured(page: Any, url: str, count: int, limits: tuple[float, ...], what: s
     page.evaluate(STEP, ["filter", ""])
     sorts = [page.evaluate(STEP, ["sort", column]) for column in ("h0", "h5", "h7", "h1") * STEPS]
     elements = page.evaluate("document.querySelectorAll('*').length")
-    yield Measured(f"navigation to {what} painted, median", statistics.median(times), most, "ms", aim)
+    yield Measured(f"navigation to {target} painted, median", statistics.median(times), most, "ms", aim)
     yield Measured(f"filter {count:,} rows to the next frame, longest", max(filters), frame, "ms", frame_aim)
     yield Measured(f"sort {count:,} rows to the next frame, longest", max(sorts), frame, "ms", frame_aim)
     yield Measured(f"elements in the page with {count:,} rows", elements, 1500, "", 1000)
@@ -131,8 +131,8 @@ def live_rows(browser: Any, server: Any, ended: int) -> Iterator[Measured]:
     """Yield the figures of a server with 10,000 live workloads and many ended ones."""
     others: list[str] = []
     page = new_page(browser, server.url + link(server), others)
-    what = f"rows of {LIVE:,} live, {ended:,} ended"
-    yield from measured(page, server.url, LIVE, (1000, 600, 100, 40), what)
+    title = f"rows of {LIVE:,} live, {ended:,} ended"
+    yield from measured(page, server.url, LIVE, (1000, 600, 100, 40), title)
     page.context.close()
     yield Measured("requests to other hosts", len(others), 0, "", 0)
 
@@ -164,9 +164,9 @@ def changes(browser: Any, server: Any, count: int, beside: str = "") -> Iterator
         began = time.time()
         server.submit("sleep", "600", name=name, gpus=0.01)
         times.append((page.evaluate("window.seen") / 1e3 - began) * 1e3)
-    what = f"change to painted{beside}"
-    yield Measured(f"{what}, p50 of {count}", round(percentile(times, 0.5)), 400, "ms", 300)
-    yield Measured(f"{what}, p99 of {count}", round(percentile(times, 0.99)), 800, "ms", 600)
+    title = f"change to painted{beside}"
+    yield Measured(f"{title}, p50 of {count}", round(percentile(times, 0.5)), 400, "ms", 300)
+    yield Measured(f"{title}, p99 of {count}", round(percentile(times, 0.99)), 800, "ms", 600)
     page.context.close()
 
 
@@ -175,8 +175,8 @@ def page(quick: bool) -> Iterator[Measured]:
     weight = sum(path.stat().st_size for path in (FOLDER / "assets").glob("*.gz") if "icon" not in path.name)
     yield Measured("script and style, gzipped", round(weight / 1000, 1), 90, "kB", 60)
     count = 20 if quick else 200
-    with sync_playwright() as here:
-        browser = here.chromium.launch(executable_path=shutil.which("chromium"), args=list(CHROMIUM))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=list(CHROMIUM))
         if not quick:
             yield from many_rows(browser)
         with tempfile.TemporaryDirectory() as name, serving(Path(name) / "home") as server:

@@ -30,9 +30,9 @@ def percentile(values: Sequence[float], part: float) -> float:
 def report(rows: Iterable[Measured], output: str) -> bool:
     """Print rows as they come, or all as JSON; return True if each is within its limit."""
     if output == "json":
-        found = list(rows)
-        print(json.dumps([asdict(row) for row in found]))
-        return all(row.is_met for row in found)
+        measured_rows = list(rows)
+        print(json.dumps([asdict(row) for row in measured_rows]))
+        return all(row.is_met for row in measured_rows)
     met = True
     print(f"{'what':72} {'measured':>10} {'must':>8} {'aim':>8}")
     for row in rows:

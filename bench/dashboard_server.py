@@ -89,10 +89,10 @@ def watch(quick: bool) -> Iterator[Measured]:
         server.stop_all()
     seen = statistics.median(spent.changes_per_s for spent in together)
     core = statistics.median(b.core - a.core for a, b in zip(alone, together, strict=True))
-    what = f"{VIEWERS} viewers, {seen:.0f} changes a second"
-    yield Measured(f"{what}: part of a core", 100 * core, 15, "%", 7.5)
-    yield Measured(f"{what}: memory", grown_mb, 60, "MB", 30)
-    yield Measured(f"{what}: slower decisions", slower_percent(alone, together), 5, "%", 2.5)
+    title = f"{VIEWERS} viewers, {seen:.0f} changes a second"
+    yield Measured(f"{title}: part of a core", 100 * core, 15, "%", 7.5)
+    yield Measured(f"{title}: memory", grown_mb, 60, "MB", 30)
+    yield Measured(f"{title}: slower decisions", slower_percent(alone, together), 5, "%", 2.5)
 
 
 def replay(quick: bool) -> Iterator[Measured]:
@@ -120,8 +120,8 @@ def replaying(server: Any) -> Iterator[None]:
     assert status in (200, 201, 202), made
     time.sleep(1.0)
     yield
-    found = server.get(f"/api/v1/what-if/{made['id']}")
-    assert found["state"] == "running", f"the replay was over too soon: {found['sentence'] or found['state']}"
+    run = server.get(f"/api/v1/what-if/{made['id']}")
+    assert run["state"] == "running", f"the replay was over too soon: {run['sentence'] or run['state']}"
     server.ask("DELETE", f"/api/v1/what-if/{made['id']}")
 
 
@@ -178,8 +178,8 @@ CHOSEN = """async () => { const began = performance.now()
 
 def _in_a_browser(server: Any, jobs: int) -> Iterator[Measured]:
     """Yield how soon the list of live workloads is painted, and a chart from the choice of a year on."""
-    with sync_playwright() as here:
-        browser = here.chromium.launch(executable_path=shutil.which("chromium"), args=list(CHROMIUM))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=list(CHROMIUM))
         yield from live_rows(browser, server, jobs)
         page = new_page(browser, server.link(), [])
         page.goto(f"{server.url}/#/history?since=1d")
@@ -197,9 +197,9 @@ def kills(quick: bool) -> Iterator[Measured]:
     """Yield how soon a page says that a killed server is gone, and is right again after its restart."""
     count = 5 if quick else 50
     answer, right = [], []
-    with tempfile.TemporaryDirectory() as name, sync_playwright() as here:
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         server = ServingOnPort(Path(name) / "home", 4)
-        browser = here.chromium.launch(executable_path=shutil.which("chromium"), args=list(CHROMIUM))
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=list(CHROMIUM))
         try:
             fill(server)
             page = browser.new_page()
@@ -207,8 +207,8 @@ def kills(quick: bool) -> Iterator[Measured]:
             page.goto(f"{server.url}/#/workloads")
             page.locator(".state", has_text="live").wait_for()
             with changes(server, KILL_CHANGES_PER_S):
-                for at in range(count):
-                    server.submit("true", name=f"more-{at}", gpus=4)
+                for index in range(count):
+                    server.submit("true", name=f"more-{index}", gpus=4)
                     began = time.monotonic()
                     server.kill()
                     page.get_by_text("No connection to the server").wait_for()
@@ -238,13 +238,13 @@ def until_equal(page: Any, server: Any) -> None:
     """Wait until the rows that the page shows are those of REST, and no row is missing."""
     while True:
         rows = page.evaluate(ROWS)
-        found = server.get("/api/v1/workloads?limit=1000")
+        page_rows = server.get("/api/v1/workloads?limit=1000")
         rest = {
             row["name"]: [row["name"], row["project"], row["user"], row["status"], f"{row['devices']:g}"]
-            for row in found["items"]
+            for row in page_rows["items"]
         }
-        newest = sorted(found["items"], key=lambda row: -row["uid"])[: len(rows)]
-        if rows and rows == [rest[row["name"]] for row in newest] and counted(page) == found["total"]:
+        newest = sorted(page_rows["items"], key=lambda row: -row["uid"])[: len(rows)]
+        if rows and rows == [rest[row["name"]] for row in newest] and counted(page) == page_rows["total"]:
             return
         time.sleep(0.02)
 

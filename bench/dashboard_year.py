@@ -58,7 +58,7 @@ def seed_year(home: Path, jobs: int, now_s: float) -> None:
     with closing(sqlite3.connect(home / "weir.db")) as raw:
         raw.execute("PRAGMA synchronous = OFF")
         chance = random.Random(1)
-        rows = [_job(at, jobs, now_s, chance) for at in range(jobs)]
+        rows = [_job(index, jobs, now_s, chance) for index in range(jobs)]
         raw.executemany(_WORKLOAD, rows)
         raw.executemany(_SUBMISSION, ((row[0], spec) for row in rows))
         raw.executemany(_EVENT, _numbered(_events(rows, now_s)))
@@ -66,23 +66,23 @@ def seed_year(home: Path, jobs: int, now_s: float) -> None:
         raw.executemany(_WORKLOAD_USE, _workload_uses(rows, now_s))
         raw.commit()
     with opened(home, migrated=False) as store:
-        for at in range(4):
-            store.set_queue(Queue(f"department-{at}", None, False, {"gpu": 64000}))
-        for at in range(PROJECTS):
-            store.set_queue(Queue(f"project-{at}", f"department-{at % 4}", quota={"gpu": 3000}))
+        for index in range(4):
+            store.set_queue(Queue(f"department-{index}", None, False, {"gpu": 64000}))
+        for index in range(PROJECTS):
+            store.set_queue(Queue(f"project-{index}", f"department-{index % 4}", quota={"gpu": 3000}))
 
 
-def _job(at: int, jobs: int, now_s: float, chance: random.Random) -> tuple[Any, ...]:
-    submitted_s = now_s - 365 * DAY_S * (1 - at / jobs) - 5000
+def _job(index: int, jobs: int, now_s: float, chance: random.Random) -> tuple[Any, ...]:
+    submitted_s = now_s - 365 * DAY_S * (1 - index / jobs) - 5000
     first_s = submitted_s + chance.expovariate(1 / 600)
     ended_s = min(now_s, first_s + chance.expovariate(1 / 900))
     project = chance.randrange(PROJECTS)
     user = 5 * project + chance.randrange(5)
     ran_s = ended_s - first_s
     return (
-        *(at + 1, f"train-resnet-{at:07d}", f"project-{project}", f"department-{project % 4}"),
+        *(index + 1, f"train-resnet-{index:07d}", f"project-{project}", f"department-{project % 4}"),
         *(f"user-{user:03d}", chance.choice(TYPES), chance.choice(OUTCOMES), float(1 << chance.randrange(4))),
-        *(submitted_s, first_s, ended_s, ran_s, ran_s, first_s, f"train-resnet-{at:07d} has ended."),
+        *(submitted_s, first_s, ended_s, ran_s, ran_s, first_s, f"train-resnet-{index:07d} has ended."),
     )
 
 
@@ -103,19 +103,19 @@ def _events(rows: list[tuple[Any, ...]], now_s: float) -> Iterator[tuple[Any, ..
 
 
 def _numbered(events: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    yield from ((at + 1, *event) for at, event in enumerate(events))
+    yield from ((index + 1, *event) for index, event in enumerate(events))
 
 
 def _uses(now_s: float) -> Iterator[tuple[Any, ...]]:
     chance = random.Random(2)
     for span_s, long_s in ((DAY_S, 365 * DAY_S), (HOUR_S, HOURS_S), (MINUTE_S, MINUTES_S)):
-        for at in range(int(now_s - long_s) // span_s, int(now_s) // span_s + 1):
+        for span in range(int(now_s - long_s) // span_s, int(now_s) // span_s + 1):
             for user in range(USERS) if span_s == DAY_S else chance.sample(range(USERS), 40):
-                project, node = user // 5, f"node-{(user + at) % NODES:02d}"
+                project, node = user // 5, f"node-{(user + span) % NODES:02d}"
                 key = (f"project-{project}", f"department-{project % 4}", f"user-{user:03d}", "train")
                 sums = (0.6 * span_s, 0.6 * span_s, 0.4 * span_s, 0.1 * span_s, 0.0, 0)
-                yield span_s, at * span_s, *key, node, *sums
-                yield span_s, at * span_s, *key, "", 0.0, 0.0, 0.0, 0.0, 0.2 * span_s, 0
+                yield span_s, span * span_s, *key, node, *sums
+                yield span_s, span * span_s, *key, "", 0.0, 0.0, 0.0, 0.0, 0.2 * span_s, 0
 
 
 def _workload_uses(rows: list[tuple[Any, ...]], now_s: float) -> Iterator[tuple[Any, ...]]:
@@ -124,6 +124,6 @@ def _workload_uses(rows: list[tuple[Any, ...]], now_s: float) -> Iterator[tuple[
         for span_s, long_s in ((DAY_S, 366 * DAY_S), (HOUR_S, HOURS_S), (MINUTE_S, MINUTES_S)):
             if first_s < now_s - long_s:
                 continue
-            for at in range(int(first_s) // span_s, int(ended_s) // span_s + 1):
-                part_s = min(ended_s, (at + 1) * span_s) - max(first_s, at * span_s)
-                yield uid, span_s, at * span_s, f"node-{uid % NODES:02d}", part_s, part_s, part_s / 2, 0.0
+            for span in range(int(first_s) // span_s, int(ended_s) // span_s + 1):
+                part_s = min(ended_s, (span + 1) * span_s) - max(first_s, span * span_s)
+                yield uid, span_s, span * span_s, f"node-{uid % NODES:02d}", part_s, part_s, part_s / 2, 0.0

@@ -79,8 +79,8 @@ def fill(nodes: int, policy: Policy) -> Row:
     """Everything placed in one cycle."""
     gpus = nodes * NODE_GPUS
     projects = max(1, nodes // PROJECT_NODES)
-    made = Made(nodes, {project(at): gpus // projects for at in range(projects)}, policy)
-    specs = [work(f"job-{at:06d}", project(at % projects), at / gpus) for at in range(gpus)]
+    made = Made(nodes, {project(index): gpus // projects for index in range(projects)}, policy)
+    specs = [work(f"job-{index:06d}", project(index % projects), index / gpus) for index in range(gpus)]
     began = thread_time()
     made.submit(*specs)
     submitted = thread_time() - began
@@ -112,7 +112,7 @@ def halved(nodes: int, policy: Policy, halves: Halves) -> Row:
     whole = Busy(nodes, policy, borrowed=0.25, waiting=1)
     busy = Busy(nodes, policy, borrowed=0.25, waiting=1, halves=halves)
     took = [(busy.cycle(busy.events), whole.cycle(whole.events)) for _ in range(CYCLES)]
-    row, without = (quantiles(list(each)) for each in zip(*took, strict=True))
+    row, without = (quantiles(list(times)) for times in zip(*took, strict=True))
     ratios = {f"{name[3:]}_by_whole": round(_number(row[name]) / _number(without[name]), 2) for name in row}
     return {"workloads": busy.pods, **row, **{f"whole_{name}": ms for name, ms in without.items()}, **ratios}
 
@@ -127,10 +127,10 @@ def reasons(nodes: int, policy: Policy) -> Row:
         began = thread_time()
         sentences = RefusalSentences(made.cluster, made.now_s)
         refusals = PendingRefusals(made.cluster, policy, made.now_s, made.cache)
-        for of in made.cluster.waiting.values():
-            refusal = refusals.of_class(of)
-            if shown.get(of) is not refusal:
-                shown[of] = refusal
+        for queued in made.cluster.waiting.values():
+            refusal = refusals.of_class(queued)
+            if shown.get(queued) is not refusal:
+                shown[queued] = refusal
                 assert sentences.reason_of(refusal).sentence
         took.append(thread_time() - began)
     return {"workloads": len(made.cluster.waiting), **quantiles(took)}
@@ -152,8 +152,8 @@ def cannot(nodes: int, policy: Policy) -> Row:
     gpus = nodes * NODE_GPUS
     pods = max(1, nodes // 50)
     made = Made(nodes, {"owner": gpus, "late": pods * NODE_GPUS}, policy)
-    for at in range(gpus):
-        made.run(work(f"job-{at:06d}", "owner", at / gpus), (at,))
+    for index in range(gpus):
+        made.run(work(f"job-{index:06d}", "owner", index / gpus), (index,))
     return {"workloads": gpus, **shots(made, pods, lambda plan: not plan.acts)}
 
 
@@ -162,8 +162,8 @@ def reclaim(nodes: int, policy: Policy) -> Row:
     gpus = nodes * NODE_GPUS
     pods = nodes // 4
     made = Made(nodes, {"borrower": gpus - pods * NODE_GPUS, "late": pods * NODE_GPUS}, policy)
-    for at in range(gpus):
-        made.run(work(f"job-{at:06d}", "borrower", at / gpus), (at,))
+    for index in range(gpus):
+        made.run(work(f"job-{index:06d}", "borrower", index / gpus), (index,))
     return {
         "workloads": gpus,
         **shots(made, pods, lambda plan: len(plan.evictions) == pods * NODE_GPUS, count=5),
@@ -176,9 +176,9 @@ def shots(made: Made, pods: int, right: Callable[[Plan], bool], count: int = SHO
     made.decide()
     frozen()
     took, cache = [], EngineCache()
-    for at in range(count):
+    for index in range(count):
         made.now_s += 60.0
-        gang = work(f"gang-{at}", "late", made.now_s, pods=pods, gpus=NODE_GPUS)
+        gang = work(f"gang-{index}", "late", made.now_s, pods=pods, gpus=NODE_GPUS)
         made.submit(gang)
         plan, seconds = made.decide()
         assert right(plan), f"{len(plan.evictions)} evictions, {len(plan.nominations)} nominations"
@@ -212,19 +212,19 @@ def suggest(nodes: int, policy: Policy) -> Row:
     busy = Busy(nodes, policy, borrowed=0.25, waiting=1)
     busy.measured(busy.events, 1)
     busy.made.decide()
-    took, longest, found, untried = [], 0.0, 0, 0
+    took, longest, suggested, untried = [], 0.0, 0, 0
     possible = SuggestionOptions(PRIORITY_MAX, projects=(project(0), project(1)))
-    for of in list(busy.made.cluster.waiting.values())[: SHOTS // 2]:
+    for queued in list(busy.made.cluster.waiting.values())[: SHOTS // 2]:
         asked, began = Asked(busy.made), thread_time()
-        answer = suggestions(asked, of.first.name, possible)
+        answer = suggestions(asked, queued.first.name, possible)
         took.append(thread_time() - began)
         longest = max(longest, *asked.took)
-        found, untried = found + len(answer.suggestions), untried + len(answer.untried)
+        suggested, untried = suggested + len(answer.suggestions), untried + len(answer.untried)
     return {
         "workloads": busy.pods,
         **quantiles(took),
         "longest_ms": round(longest, 1),
-        "suggestions": found,
+        "suggestions": suggested,
         "untried": untried,
     }
 
@@ -234,8 +234,8 @@ def explain(nodes: int, policy: Policy) -> Row:
     busy = Busy(nodes, policy, borrowed=0.25, waiting=1)
     busy.made.decide()
     took = []
-    for of in list(busy.made.cluster.waiting.values())[:SHOTS]:
-        asked, name = Asked(busy.made), of.first.name
+    for queued in list(busy.made.cluster.waiting.values())[:SHOTS]:
+        asked, name = Asked(busy.made), queued.first.name
         assert asked(partial(explain_decision, name=name)) is not None
         took += [answered_ms / 1e3 for answered_ms in asked.took]
     return {"workloads": busy.pods, **quantiles(took)}
@@ -246,10 +246,13 @@ def memory(nodes: int, policy: Policy) -> Row:
     gpus = nodes * NODE_GPUS
     projects = max(1, nodes // PROJECT_NODES)
     before = peak_mb()
-    made = Made(nodes, {project(at): gpus // projects for at in range(projects)}, policy)
+    made = Made(nodes, {project(index): gpus // projects for index in range(projects)}, policy)
     pods = 10 * nodes
     made.submit(
-        *(work(f"job-{at:06d}", project(at % projects), at / pods, gpus=int(at < gpus)) for at in range(pods))
+        *(
+            work(f"job-{index:06d}", project(index % projects), index / pods, gpus=int(index < gpus))
+            for index in range(pods)
+        )
     )
     plan, _ = made.decide()
     made.carry_out(plan)
@@ -283,15 +286,15 @@ CASES: dict[str, tuple[Callable[[int, Policy], Row], int | None, str, float]] = 
 def measure(case: str, nodes: int, preset: str, profile: bool) -> Row:
     """Measure a case at one size."""
     gc.set_threshold(GARBAGE_AFTER)
-    run, goal_nodes, of, goal = CASES[case]
+    run, goal_nodes, figure, goal = CASES[case]
     if profile:
         Made.profiler = cProfile.Profile()
-    found = run(nodes, Policy.model_validate({"preset": preset}))
+    result = run(nodes, Policy.model_validate({"preset": preset}))
     if Made.profiler is not None:
         pstats.Stats(Made.profiler, stream=sys.stderr).sort_stats("tottime").print_stats(30)
-    row: Row = {"case": case, "preset": preset, "nodes": nodes, **found}
+    row: Row = {"case": case, "preset": preset, "nodes": nodes, **result}
     if nodes == goal_nodes:
-        row |= {"goal": goal, "goal_of": of, "part_of_goal": round(_number(found[of]) / goal, 3)}
+        row |= {"goal": goal, "goal_of": figure, "part_of_goal": round(_number(result[figure]) / goal, 3)}
     return row
 
 

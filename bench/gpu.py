@@ -98,15 +98,15 @@ def wait(holds: Callable[[], object]) -> None:
 
 def output(job: Path, word: str) -> list[str]:
     """Wait for a line of a job that begins with a word; return its words."""
-    found: list[list[str]] = []
+    lines: list[list[str]] = []
 
     def is_there() -> bool:
         text = "\n".join(path.read_text() for path in job.glob("*/log"))
-        found[:] = [line.split() for line in text.splitlines() if line.startswith(word)]
-        return bool(found)
+        lines[:] = [line.split() for line in text.splitlines() if line.startswith(word)]
+        return bool(lines)
 
     wait(is_there)
-    return found[-1]
+    return lines[-1]
 
 
 def look(repeats: int) -> Row:
@@ -134,22 +134,22 @@ def look(repeats: int) -> Row:
 def starts(repeats: int, made: Pool) -> list[Row]:
     """Measure the time until a first computation: without Weir, on a free GPU, and on a borrowed one."""
     bare, free, handover = [], [], []
-    for at in range(repeats):
+    for index in range(repeats):
         begun_s = time.time()
         done = subprocess.run([sys.executable, PROGRAM, "spin:0"], capture_output=True, check=True)
         bare.append(float(done.stdout.split()[-1]) - begun_s)
         for times, borrows in ((free, False), (handover, True)):
-            name = f"{'handover' if borrows else 'free'}{at}"
+            name = f"{'handover' if borrows else 'free'}{index}"
             if borrows:
                 output(
-                    made.submit(f"loan{at}", "default", [sys.executable, PROGRAM, "fill", "sleep:600"]),
+                    made.submit(f"loan{index}", "default", [sys.executable, PROGRAM, "fill", "sleep:600"]),
                     "fill",
                 )
             begun_s = time.time()
             job = made.submit(name, "owner", [sys.executable, PROGRAM, "spin:0", "sleep:600"])
             times.append(float(output(job, "spin")[-1]) - begun_s)
             if borrows:
-                made.client.ask("POST", f"/api/v1/workloads/loan{at}/stop")
+                made.client.ask("POST", f"/api/v1/workloads/loan{index}/stop")
             made.stop(name)
     return [
         {"what": f"{name} (s)", "p50": round(median(times), 3), "max": round(max(times), 3)}
@@ -159,8 +159,8 @@ def starts(repeats: int, made: Pool) -> list[Row]:
 
 def steps(made: Pool) -> list[Row]:
     """Measure a step of training alone, beside a neighbour that waits, and beside one that computes."""
-    found = []
-    for what, words in (
+    rows = []
+    for kind, words in (
         ("alone", ()),
         ("beside one that waits", ("hold:512", "sleep:60")),
         ("beside one that computes", None),
@@ -173,9 +173,9 @@ def steps(made: Pool) -> list[Row]:
             names.append("neighbour")
         job = made.submit("train", "owner", [*train, "8"], gpus=0.5)
         _, p50, p99 = output(job, "step")
-        found.append(
+        rows.append(
             {
-                "what": f"step {what} (ms)",
+                "what": f"step {kind} (ms)",
                 "p50": round(100 * float(p50), 3),
                 "max": round(100 * float(p99), 3),
             }
@@ -183,7 +183,7 @@ def steps(made: Pool) -> list[Row]:
         for name in names:
             made.client.ask("POST", f"/api/v1/workloads/{name}/stop")
             wait(lambda name=name: made.client.ask("GET", f"/api/v1/workloads/{name}")["ended_s"] is not None)
-    return found
+    return rows
 
 
 def main() -> None:

@@ -24,23 +24,23 @@ from weir.state.reduce import reduce
 
 def elastic_pending(nodes: int, policy: Policy) -> Made:
     """Hundreds of elastic jobs that could use the whole cluster each, in four projects."""
-    made = Made(nodes, {project(at): nodes * 2 for at in range(4)}, policy)
-    for at in range(2 * nodes):
+    made = Made(nodes, {project(index): nodes * 2 for index in range(4)}, policy)
+    for index in range(2 * nodes):
         group = PodGroup("worker", Request(devices=1), count=64, min=1)
-        made.submit(Workload(f"job-{at:06d}", project(at % 4), (group,), 1, at / nodes))
+        made.submit(Workload(f"job-{index:06d}", project(index % 4), (group,), 1, index / nodes))
     return made
 
 
 def classes_no_fit(nodes: int, policy: Policy) -> Made:
     """Hundreds of different requests for cores that no node has left, with devices free."""
     made = Made(nodes, {"owner": nodes * NODE_GPUS}, policy)
-    for at in range(0, nodes * NODE_GPUS, NODE_GPUS):
+    for index in range(0, nodes * NODE_GPUS, NODE_GPUS):
         group = PodGroup("worker", Request(devices=1, cpu_milli=63_000))
-        made.run(Workload(f"job-{at:06d}", "owner", (group,), 1, 0.0), (at,))
+        made.run(Workload(f"job-{index:06d}", "owner", (group,), 1, 0.0), (index,))
     made.now_s = LATER_S
-    for at in range(2 * nodes):
-        group = PodGroup("worker", Request(devices=1, cpu_milli=2000 + at), count=4, min=4)
-        made.submit(Workload(f"late-{at:06d}", "owner", (group,), 4, made.now_s))
+    for index in range(2 * nodes):
+        group = PodGroup("worker", Request(devices=1, cpu_milli=2000 + index), count=4, min=4)
+        made.submit(Workload(f"late-{index:06d}", "owner", (group,), 4, made.now_s))
     return made
 
 
@@ -48,11 +48,11 @@ def fractions_free(nodes: int, policy: Policy) -> Made:
     """A tenth of each device is held, of two in three more; 2,000 shares of 40 sizes are pending."""
     gpus = nodes * NODE_GPUS
     made = Made(nodes, {"owner": gpus}, policy)
-    for at in range(gpus):
-        made.run(work(f"job-{at:06d}", "owner", at / gpus, milli=100 + 250 * (at % 3)), (at,))
+    for index in range(gpus):
+        made.run(work(f"job-{index:06d}", "owner", index / gpus, milli=100 + 250 * (index % 3)), (index,))
     made.now_s = LATER_S
-    for at in range(4 * nodes):
-        made.submit(work(f"late-{at:06d}", "owner", made.now_s, milli=300 + 10 * (at % 40)))
+    for index in range(4 * nodes):
+        made.submit(work(f"late-{index:06d}", "owner", made.now_s, milli=300 + 10 * (index % 40)))
     return made
 
 
@@ -65,11 +65,11 @@ def topology(nodes: int, policy: Policy) -> Made:
     """Two hundred gangs require one rack and are larger than the racks' free nodes."""
     made = Made(nodes, {"owner": nodes * NODE_GPUS}, policy)
     set_racks(made)
-    for at in range(0, nodes, 2):
-        made.run(work(f"job-{at:06d}", "owner", 0.0), (at * NODE_GPUS,))
+    for index in range(0, nodes, 2):
+        made.run(work(f"job-{index:06d}", "owner", 0.0), (index * NODE_GPUS,))
     made.now_s = LATER_S
-    for at in range(200):
-        _near(made, f"gang-{at:04d}", "owner", 9 + at % 30, TopologyRequest("network", required="rack"))
+    for index in range(200):
+        _near(made, f"gang-{index:04d}", "owner", 9 + index % 30, TopologyRequest("network", required="rack"))
     return made
 
 
@@ -77,12 +77,14 @@ def topology_preferred(nodes: int, policy: Policy) -> Made:
     """A hundred gangs would rather have one rack, and each rack has something on every node."""
     made = Made(nodes, {"owner": nodes * NODE_GPUS}, policy)
     set_racks(made)
-    for at in range(nodes):
-        made.run(work(f"job-{at:06d}", "owner", 0.0, gpus=4), range(at * NODE_GPUS, at * NODE_GPUS + 4))
+    for index in range(nodes):
+        made.run(
+            work(f"job-{index:06d}", "owner", 0.0, gpus=4), range(index * NODE_GPUS, index * NODE_GPUS + 4)
+        )
     made.now_s = LATER_S
-    for at in range(100):
+    for index in range(100):
         wish = TopologyRequest("network", preferred="rack")
-        _near(made, f"gang-{at:04d}", "owner", 17 + at % 16, wish, gpus=1 + at % 4)
+        _near(made, f"gang-{index:04d}", "owner", 17 + index % 16, wish, gpus=1 + index % 4)
     return made
 
 
@@ -90,12 +92,12 @@ def topology_reclaim(nodes: int, policy: Policy) -> Made:
     """Gangs of whole racks reclaim them; each rack has something that may not be stopped."""
     made = borrowed(nodes, policy)
     set_racks(made)
-    for at in range(0, nodes, RACK_NODES):
-        name = f"job-{at * NODE_GPUS:06d}"
+    for index in range(0, nodes, RACK_NODES):
+        name = f"job-{index * NODE_GPUS:06d}"
         made.end(name)
-        made.run(replace(work(name, "borrower", 0.0), preemptible=False), (at * NODE_GPUS,))
-    for at in range(30):
-        _near(made, f"gang-{at:04d}", "owner", RACK_NODES, TopologyRequest("network", required="rack"))
+        made.run(replace(work(name, "borrower", 0.0), preemptible=False), (index * NODE_GPUS,))
+    for index in range(30):
+        _near(made, f"gang-{index:04d}", "owner", RACK_NODES, TopologyRequest("network", required="rack"))
     return made
 
 
@@ -108,10 +110,10 @@ def anti_affinity(nodes: int, policy: Policy) -> Made:
     """Gangs of one pod a node reclaim: one has a pod too many, and 50 are smaller."""
     made = borrowed(nodes, policy)
     set_racks(made)
-    for at in range(51):
-        pods = nodes + 1 if not at else nodes // 10
+    for index in range(51):
+        pods = nodes + 1 if not index else nodes // 10
         _with_rule(
-            made, f"gang-{at}", "owner", pods, PodAffinityRule("anti_affinity", f"m{at % 5}", HOSTNAME)
+            made, f"gang-{index}", "owner", pods, PodAffinityRule("anti_affinity", f"m{index % 5}", HOSTNAME)
         )
     return made
 
@@ -120,38 +122,38 @@ def spread(nodes: int, policy: Policy) -> Made:
     """Gangs spread over racks, some of which are full of work that may not be stopped."""
     made = borrowed(nodes, policy, in_the_way=True)
     set_racks(made)
-    for at in range(20):
-        rule = PodAffinityRule("spread", f"m{at}", "rack", max_skew=1)
-        _with_rule(made, f"gang-{at}", "owner", nodes // 4, rule, gpus=4)
+    for index in range(20):
+        rule = PodAffinityRule("spread", f"m{index}", "rack", max_skew=1)
+        _with_rule(made, f"gang-{index}", "owner", nodes // 4, rule, gpus=4)
     return made
 
 
 def reservations(nodes: int, policy: Policy) -> Made:
     """A hundred gangs in quota have waited for long while small work of others comes and goes."""
-    made = Made(nodes, {project(at): nodes * NODE_GPUS // 10 for at in range(10)}, policy)
-    for at in range(nodes * NODE_GPUS * 9 // 10):
-        spec = replace(work(f"job-{at:06d}", project(0), 0.0), preemptible=False)
-        made.run(spec, (at * 10 // 9,))
-    for at in range(100):
-        add_gang(made, f"gang-{at:03d}", project(1 + at % 9), pods=1 + at % 8)
+    made = Made(nodes, {project(index): nodes * NODE_GPUS // 10 for index in range(10)}, policy)
+    for index in range(nodes * NODE_GPUS * 9 // 10):
+        spec = replace(work(f"job-{index:06d}", project(0), 0.0), preemptible=False)
+        made.run(spec, (index * 10 // 9,))
+    for index in range(100):
+        add_gang(made, f"gang-{index:03d}", project(1 + index % 9), pods=1 + index % 8)
     made.now_s = LATER_S
-    for at in range(500):
-        made.submit(work(f"late-{at:04d}", project(at % 10), made.now_s))
+    for index in range(500):
+        made.submit(work(f"late-{index:04d}", project(index % 10), made.now_s))
     return made
 
 
 def outages(nodes: int, policy: Policy) -> Made:
     """Every node has three maintenance windows at times of its own; work of all run times is pending."""
     made = borrowed(nodes, policy)
-    for at, each in enumerate(made.nodes):
+    for index, node in enumerate(made.nodes):
         windows = tuple(
-            Outage(made.now_s + 60.0 * (1 + at % 97) + 86400.0 * day, made.now_s + 86400.0 * (day + 1))
+            Outage(made.now_s + 60.0 * (1 + index % 97) + 86400.0 * day, made.now_s + 86400.0 * (day + 1))
             for day in range(3)
         )
-        reduce(made.cluster, NodeSet(replace(each, outages=windows)))
-    for at in range(500):
-        spec = work(f"late-{at:04d}", "owner", made.now_s, pods=1 + at % 4, gpus=1 + at % 8)
-        made.submit(replace(spec, max_runtime_s=600.0 * (1 + at % 50)))
+        reduce(made.cluster, NodeSet(replace(node, outages=windows)))
+    for index in range(500):
+        spec = work(f"late-{index:04d}", "owner", made.now_s, pods=1 + index % 4, gpus=1 + index % 8)
+        made.submit(replace(spec, max_runtime_s=600.0 * (1 + index % 50)))
     return made
 
 
@@ -159,12 +161,12 @@ def scattered(nodes: int, policy: Policy) -> Made:
     """Return nodes with a free device each; whole nodes are pending, for which work would have to move."""
     gpus = nodes * NODE_GPUS
     made = Made(nodes, {"owner": gpus}, policy)
-    for at in range(gpus):
-        if at % NODE_GPUS:
-            made.run(work(f"job-{at:06d}", "owner", at / gpus), (at,))
+    for index in range(gpus):
+        if index % NODE_GPUS:
+            made.run(work(f"job-{index:06d}", "owner", index / gpus), (index,))
     made.now_s = LATER_S
-    for at in range(30):
-        add_gang(made, f"gang-{at:03d}", pods=1 + at % 3)
+    for index in range(30):
+        add_gang(made, f"gang-{index:03d}", pods=1 + index % 3)
     add_different(made, 200, "owner", 8)
     return made
 
@@ -172,15 +174,15 @@ def scattered(nodes: int, policy: Policy) -> Made:
 def checkpointed(nodes: int, policy: Policy) -> Made:
     """Return work of three borrowers that was just saved, and 500 different pending workloads over quota."""
     gpus = nodes * NODE_GPUS
-    made = Made(nodes, {project(at): 0 for at in range(6)}, policy)
-    for at in range(gpus):
-        made.run(work(f"job-{at:06d}", project(at % 3), at / gpus), (at,))
+    made = Made(nodes, {project(index): 0 for index in range(6)}, policy)
+    for index in range(gpus):
+        made.run(work(f"job-{index:06d}", project(index % 3), index / gpus), (index,))
     made.now_s = LATER_S
-    for at in range(gpus):
-        reduce(made.cluster, Checkpointed(f"job-{at:06d}", made.now_s))
+    for index in range(gpus):
+        reduce(made.cluster, Checkpointed(f"job-{index:06d}", made.now_s))
     add_different(made, 250, project(4), 8)
-    for at in range(250):
-        made.submit(work(f"other-{at}", project(5), made.now_s, pods=1 + at % 5))
+    for index in range(250):
+        made.submit(work(f"other-{index}", project(5), made.now_s, pods=1 + index % 5))
     return made
 
 
@@ -189,8 +191,10 @@ def repacked(nodes: int, policy: Policy) -> Made:
     policy = policy.model_copy(update={"repack": policy.repack.model_copy(update={"enabled": True})})
     gpus = nodes * NODE_GPUS
     made = Made(nodes, {"owner": gpus}, policy)
-    for at in range(nodes):
-        made.run(work(f"job-{at:06d}", "owner", 0.0, gpus=5), range(at * NODE_GPUS, at * NODE_GPUS + 5))
+    for index in range(nodes):
+        made.run(
+            work(f"job-{index:06d}", "owner", 0.0, gpus=5), range(index * NODE_GPUS, index * NODE_GPUS + 5)
+        )
     made.now_s = LATER_S
     add_different(made, 500, "owner", 8)
     return made
@@ -199,8 +203,8 @@ def repacked(nodes: int, policy: Policy) -> Made:
 def absent_pods(nodes: int, policy: Policy) -> Made:
     """Gangs of hundreds of pods of which half don't exist yet."""
     made = borrowed(nodes, policy)
-    for at in range(20):
-        spec = work(f"gang-{at:03d}", "owner", made.now_s, pods=nodes)
+    for number in range(20):
+        spec = work(f"gang-{number:03d}", "owner", made.now_s, pods=nodes)
         absent = frozenset(PodKey(spec.name, 0, index) for index in range(0, nodes, 2))
         reduce(made.cluster, WorkloadSubmitted(spec, made.now_s, absent=absent))
     return made

@@ -27,13 +27,13 @@ from weir.state.events import (
 from weir.state.reduce import reduce
 
 
-def protect(made: Made, pods: Iterable[int], each: int = 1, allowed: int = 1) -> None:
+def protect(made: Made, pods: Iterable[int], per_budget: int = 1, allowed: int = 1) -> None:
     """Add budgets that each cover this number of single pods."""
-    for position, at in enumerate(pods):
-        name = f"budget-{position // each:05d}"
-        if position % each == 0:
+    for position, job in enumerate(pods):
+        name = f"budget-{position // per_budget:05d}"
+        if position % per_budget == 0:
             reduce(made.cluster, BudgetSet(DisruptionBudget(name, allowed)))
-        reduce(made.cluster, PodProtected(PodKey(f"job-{at:06d}", 0, 0), (name,)))
+        reduce(made.cluster, PodProtected(PodKey(f"job-{job:06d}", 0, 0), (name,)))
 
 
 def half(nodes: int, policy: Policy) -> Made:
@@ -60,7 +60,7 @@ def budget(nodes: int, policy: Policy) -> Made:
 def budgets(nodes: int, policy: Policy) -> Made:
     """The gang, and a budget for every ten of a third of the pods."""
     made = half(nodes, policy)
-    protect(made, range(0, nodes * NODE_GPUS, 3), each=10)
+    protect(made, range(0, nodes * NODE_GPUS, 3), per_budget=10)
     return made
 
 
@@ -74,21 +74,21 @@ def budget_each_node(nodes: int, policy: Policy) -> Made:
 def budget_spanning(nodes: int, policy: Policy) -> Made:
     """Return a state with one budget over all pods, which allows fewer than the gang needs."""
     made = half(nodes, policy)
-    protect(made, range(nodes * NODE_GPUS), each=nodes * NODE_GPUS, allowed=nodes * NODE_GPUS // 4)
+    protect(made, range(nodes * NODE_GPUS), per_budget=nodes * NODE_GPUS, allowed=nodes * NODE_GPUS // 4)
     return made
 
 
 def burst(nodes: int, policy: Policy) -> Made:
     """Single devices reclaim half the cluster, one workload each; all their victims cost the same."""
     made = borrowed(nodes, policy)
-    for at in range(nodes * NODE_GPUS // 2):
-        made.submit(work(f"late-{at:06d}", "owner", made.now_s))
+    for index in range(nodes * NODE_GPUS // 2):
+        made.submit(work(f"late-{index:06d}", "owner", made.now_s))
     return made
 
 
 def _refuse(made: Made, pods: Iterable[int]) -> None:
-    for at in pods:
-        pod = PodKey(f"job-{at:06d}", 0, 0)
+    for job in pods:
+        pod = PodKey(f"job-{job:06d}", 0, 0)
         cause = EvictionCause(EvictionRule.RECLAIM_QUOTA, "gang", "")
         reduce(made.cluster, PodStopping(pod, made.now_s, cause))
         reduce(made.cluster, StopRefused(pod, made.now_s, "denied", "gang"))
@@ -119,11 +119,11 @@ def elastic(nodes: int, policy: Policy) -> Made:
     """Every node has an elastic job of 8 pods with a minimum of 1; a gang of half the cluster comes."""
     gpus = nodes * NODE_GPUS
     made = Made(nodes, {"owner": gpus // 2, "borrower": gpus // 2}, policy)
-    for at in range(nodes):
+    for index in range(nodes):
         group = PodGroup("worker", Request(devices=1), count=NODE_GPUS, min=1)
         made.run(
-            Workload(f"job-{at:06d}", "borrower", (group,), 1, at / nodes),
-            range(at * NODE_GPUS, (at + 1) * NODE_GPUS),
+            Workload(f"job-{index:06d}", "borrower", (group,), 1, index / nodes),
+            range(index * NODE_GPUS, (index + 1) * NODE_GPUS),
         )
     made.now_s = LATER_S
     add_gang(made)
@@ -135,10 +135,10 @@ def elastic_wide(nodes: int, policy: Policy) -> Made:
     gpus = nodes * NODE_GPUS
     made = Made(nodes, {"owner": gpus // 2, "borrower": gpus // 2}, policy)
     jobs = max(1, gpus // 64)
-    for at in range(jobs):
-        devices = range(at, gpus, jobs)
+    for index in range(jobs):
+        devices = range(index, gpus, jobs)
         group = PodGroup("worker", Request(devices=1), count=len(devices), min=4)
-        made.run(Workload(f"job-{at:06d}", "borrower", (group,), 4, at / jobs), devices)
+        made.run(Workload(f"job-{index:06d}", "borrower", (group,), 4, index / jobs), devices)
     made.now_s = LATER_S
     add_gang(made, "nodes", pods=nodes // 4)
     add_gang(made, "devices", pods=nodes, gpus=1)
@@ -150,12 +150,12 @@ def wide_victims(nodes: int, policy: Policy) -> Made:
     gpus = nodes * NODE_GPUS
     made = Made(nodes, {"owner": gpus // 2, "borrower": gpus // 2}, policy)
     jobs = max(1, gpus // 64)
-    for at in range(jobs):
-        devices = range(at, gpus, jobs)
-        made.run(work(f"job-{at:06d}", "borrower", at / jobs, pods=len(devices)), devices)
+    for index in range(jobs):
+        devices = range(index, gpus, jobs)
+        made.run(work(f"job-{index:06d}", "borrower", index / jobs, pods=len(devices)), devices)
     made.now_s = LATER_S
-    for at in range(100):
-        add_gang(made, f"gang-{at:03d}", pods=4)
+    for index in range(100):
+        add_gang(made, f"gang-{index:03d}", pods=4)
     return made
 
 
@@ -163,8 +163,8 @@ def classes_over_quota(nodes: int, policy: Policy) -> Made:
     """Thousands of different requests over quota, on a full cluster of others' quota."""
     gpus = nodes * NODE_GPUS
     made = Made(nodes, {"owner": gpus, "late": 0}, policy)
-    for at in range(gpus):
-        made.run(work(f"job-{at:06d}", "owner", at / gpus), (at,))
+    for index in range(gpus):
+        made.run(work(f"job-{index:06d}", "owner", index / gpus), (index,))
     made.now_s = LATER_S
     add_different(made, 4 * nodes, "late")
     return made
@@ -173,8 +173,8 @@ def classes_over_quota(nodes: int, policy: Policy) -> Made:
 def alike_reclaim(nodes: int, policy: Policy) -> Made:
     """Equal requests for one device reclaim a quota of half the cluster."""
     made = borrowed(nodes, policy)
-    for at in range(2 * nodes):
-        made.submit(work(f"late-{at:06d}", "owner", made.now_s))
+    for index in range(2 * nodes):
+        made.submit(work(f"late-{index:06d}", "owner", made.now_s))
     return made
 
 
@@ -189,8 +189,8 @@ def classes_preempt(nodes: int, policy: Policy) -> Made:
     """Thousands of different requests of all priorities, in a project that is full of its own work."""
     gpus = nodes * NODE_GPUS
     made = Made(nodes, {"owner": gpus}, policy)
-    for at in range(gpus):
-        made.run(work(f"job-{at:06d}", "owner", at / gpus, priority=at % 80), (at,))
+    for index in range(gpus):
+        made.run(work(f"job-{index:06d}", "owner", index / gpus, priority=index % 80), (index,))
     made.now_s = LATER_S
     add_different(made, 4 * nodes, "owner")
     return made
@@ -200,22 +200,22 @@ def fractions(nodes: int, policy: Policy) -> Made:
     """Every device holds a half and a third of a borrower; shares and whole nodes are reclaimed."""
     gpus = nodes * NODE_GPUS
     made = Made(nodes, {"owner": gpus // 2, "borrower": gpus // 2}, policy)
-    for at in range(gpus):
-        made.run(work(f"half-{at:06d}", "borrower", at / gpus, milli=500), (at,))
-        made.run(work(f"third-{at:06d}", "borrower", at / gpus, milli=333), (at,))
+    for index in range(gpus):
+        made.run(work(f"half-{index:06d}", "borrower", index / gpus, milli=500), (index,))
+        made.run(work(f"third-{index:06d}", "borrower", index / gpus, milli=333), (index,))
     made.now_s = LATER_S
     add_gang(made, "nodes", pods=nodes // 4)
-    for at in range(200):
-        milli = 200 + 3 * at
-        made.submit(work(f"share-{at:04d}", "owner", made.now_s, milli=milli))
+    for index in range(200):
+        milli = 200 + 3 * index
+        made.submit(work(f"share-{index:04d}", "owner", made.now_s, milli=milli))
     return made
 
 
 def in_the_way(nodes: int, policy: Policy) -> Made:
     """Every node has a pod that may not be stopped; gangs of whole nodes and of seven devices come."""
     made = borrowed(nodes, policy, in_the_way=True)
-    for at in range(20):
-        add_gang(made, f"whole-{at}", pods=4)
+    for index in range(20):
+        add_gang(made, f"whole-{index}", pods=4)
     add_gang(made, "seven", pods=nodes // 2, gpus=7)
     return made
 
@@ -231,22 +231,24 @@ def deep_tree(nodes: int, policy: Policy) -> Made:
         queues += below
         above = [queue.name for queue in below]
     gpus = nodes * NODE_GPUS
-    each = gpus // len(above)
+    share = gpus // len(above)
     quota = dict.fromkeys((queue.name for queue in queues), 0)
     for name in above:
         for end in range(1, len(name) + 1):
-            quota[name[:end]] += each
+            quota[name[:end]] += share
     reduce(
         made.cluster,
         QueuesSet(tuple(replace(queue, quota={"gpu": quota[queue.name] * WHOLE_MILLI}) for queue in queues)),
     )
-    for at in range(gpus):
-        made.run(work(f"job-{at:06d}", above[at % (len(above) // 4)], at / gpus), (at,))
+    for index in range(gpus):
+        made.run(work(f"job-{index:06d}", above[index % (len(above) // 4)], index / gpus), (index,))
     made.now_s = LATER_S
-    for at, name in enumerate(above):
-        for more in range(5):
+    for index, name in enumerate(above):
+        for number in range(5):
             made.submit(
-                work(f"late-{at}-{more}", name, made.now_s, pods=1 + more, gpus=2, priority=50 + more)
+                work(
+                    f"late-{index}-{number}", name, made.now_s, pods=1 + number, gpus=2, priority=50 + number
+                )
             )
     return made
 
@@ -254,9 +256,9 @@ def deep_tree(nodes: int, policy: Policy) -> Made:
 def services(nodes: int, policy: Policy) -> Made:
     """Fifty services grow over a cluster of borrowers, and may have hundreds of replicas each."""
     made = borrowed(nodes, policy)
-    for at in range(50):
-        group = PodGroup("replica", Request(devices=1 + at % 2), count=nodes, min=1)
-        spec = Workload(f"service-{at:03d}", "owner", (group,), 1, made.now_s, WorkloadType.INFERENCE, 125)
+    for index in range(50):
+        group = PodGroup("replica", Request(devices=1 + index % 2), count=nodes, min=1)
+        spec = Workload(f"service-{index:03d}", "owner", (group,), 1, made.now_s, WorkloadType.INFERENCE, 125)
         made.submit(spec)
     return made
 
@@ -264,13 +266,13 @@ def services(nodes: int, policy: Policy) -> Made:
 def gangs_compete(nodes: int, policy: Policy) -> Made:
     """Twenty projects with gangs of a quarter of the cluster each, all in quota, on borrowed devices."""
     gpus = nodes * NODE_GPUS
-    made = Made(nodes, {"borrower": 0, **{project(at): gpus // 20 for at in range(20)}}, policy)
-    for at in range(gpus):
-        made.run(work(f"job-{at:06d}", "borrower", at / gpus, priority=at % 50), (at,))
+    made = Made(nodes, {"borrower": 0, **{project(index): gpus // 20 for index in range(20)}}, policy)
+    for index in range(gpus):
+        made.run(work(f"job-{index:06d}", "borrower", index / gpus, priority=index % 50), (index,))
     made.now_s = LATER_S
-    for at in range(20):
-        add_gang(made, f"gang-{at:03d}", project(at), pods=gpus // 20, gpus=1, priority=50 + at)
-        add_gang(made, f"nodes-{at:03d}", project(at), pods=nodes // 4, priority=10)
+    for index in range(20):
+        add_gang(made, f"gang-{index:03d}", project(index), pods=gpus // 20, gpus=1, priority=50 + index)
+        add_gang(made, f"nodes-{index:03d}", project(index), pods=nodes // 4, priority=10)
     return made
 
 

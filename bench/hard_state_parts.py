@@ -23,35 +23,39 @@ def borrowed(nodes: int, policy: Policy, *, kept: float = 0.5, in_the_way: bool 
     gpus = nodes * NODE_GPUS
     owned = int(gpus * kept)
     made = Made(nodes, {"owner": owned, "borrower": gpus - owned}, policy)
-    for at in range(gpus):
-        spec = work(f"job-{at:06d}", "borrower", at / gpus)
-        if in_the_way and at % NODE_GPUS == 0:
+    for index in range(gpus):
+        spec = work(f"job-{index:06d}", "borrower", index / gpus)
+        if in_the_way and index % NODE_GPUS == 0:
             spec = replace(spec, preemptible=False)
-        made.run(spec, (at,))
+        made.run(spec, (index,))
     made.now_s = LATER_S
     return made
 
 
-def add_gang(made: Made, name: str = "gang", owner: str = "owner", **more: int) -> Workload:
+def add_gang(made: Made, name: str = "gang", owner: str = "owner", **numbers: int) -> Workload:
     """Let a gang wait: of half the nodes, if nothing else is said."""
-    pods = more.pop("pods", len(made.nodes) // 2)
-    spec = work(name, owner, made.now_s, pods=pods, gpus=more.pop("gpus", NODE_GPUS), **more)
+    pods = numbers.pop("pods", len(made.nodes) // 2)
+    spec = work(name, owner, made.now_s, pods=pods, gpus=numbers.pop("gpus", NODE_GPUS), **numbers)
     made.submit(spec)
     return spec
 
 
 def add_different(made: Made, count: int, owner: str, devices: int = 4) -> None:
     """Let single pods wait of which no two ask for the same."""
-    for at in range(count):
-        request = Request(devices=1 + at % devices, cpu_milli=1000 + at)
+    for index in range(count):
+        request = Request(devices=1 + index % devices, cpu_milli=1000 + index)
         group = PodGroup("worker", request)
-        made.submit(Workload(f"late-{at:06d}", owner, (group,), 1, made.now_s, priority=1 + at % 99))
+        made.submit(Workload(f"late-{index:06d}", owner, (group,), 1, made.now_s, priority=1 + index % 99))
 
 
 def set_racks(made: Made) -> None:
     """Put the nodes into racks, and these into blocks."""
-    for at, each in enumerate(made.nodes):
-        labels = {HOSTNAME: each.name, "rack": f"r{at // RACK_NODES}", "block": f"b{at // RACK_NODES // 8}"}
-        made.nodes[at] = replace(each, labels=labels)
-        reduce(made.cluster, NodeSet(made.nodes[at]))
+    for index, node in enumerate(made.nodes):
+        labels = {
+            HOSTNAME: node.name,
+            "rack": f"r{index // RACK_NODES}",
+            "block": f"b{index // RACK_NODES // 8}",
+        }
+        made.nodes[index] = replace(node, labels=labels)
+        reduce(made.cluster, NodeSet(made.nodes[index]))
     reduce(made.cluster, TopologiesSet((Topology("network", ("block", "rack", HOSTNAME)),)))

@@ -78,7 +78,7 @@ class Job(NamedTuple):
 
 def read_jobs(traces: Path, most: int | None = None) -> list[Job]:
     """The record by time of submission, or the first jobs of it."""
-    path = _there(traces / "itp-2021" / "itp_jobs.csv.gz")
+    path = _existing(traces / "itp-2021" / "itp_jobs.csv.gz")
     with gzip.open(path, "rt", newline="") as file:
         jobs = [
             Job(
@@ -96,12 +96,12 @@ def read_jobs(traces: Path, most: int | None = None) -> list[Job]:
 
 def read_racks(traces: Path, nodes: int = NODES) -> list[str]:
     """The rack of each of the first hosts, sorted by (PSW, ASW, ip)."""
-    with _there(traces / "lingjun-2023" / "topo.csv").open(newline="") as file:
+    with _existing(traces / "lingjun-2023" / "topo.csv").open(newline="") as file:
         hosts = sorted((row["PSW"], row["ASW"], row["ip"]) for row in csv.DictReader(file))
     return [f"{psw}.{asw}" for psw, asw, _ in hosts[:nodes]]
 
 
-def _there(path: Path) -> Path:
+def _existing(path: Path) -> Path:
     if not path.exists():
         raise SystemExit(
             f"{path} isn't there. The records lie in shared/traces beside the repository; "
@@ -110,9 +110,9 @@ def _there(path: Path) -> Path:
     return path
 
 
-def queue(name: str, quota_nodes: int, at: int = 0) -> Queue:
+def queue(name: str, quota_nodes: int, index: int = 0) -> Queue:
     """A project with a quota in whole nodes."""
-    return Queue(name, quota={GPU: quota_nodes * NODE_GPUS * WHOLE_MILLI}, created_s=60.0 * at)
+    return Queue(name, quota={GPU: quota_nodes * NODE_GPUS * WHOLE_MILLI}, created_s=60.0 * index)
 
 
 def pool(name: str, queues: Sequence[Queue], nodes: int = NODES, racks: Sequence[str] = ()) -> Scenario:
@@ -121,13 +121,13 @@ def pool(name: str, queues: Sequence[Queue], nodes: int = NODES, racks: Sequence
         name=name,
         nodes=tuple(
             Node(
-                f"node-{at:03}",
+                f"node-{index:03}",
                 NODE_GPUS,
                 16 << 30,
                 {"cpu": 64_000, "memory": 512 << 30, "pods": 110},
-                labels={RACK: racks[at]} if racks else {},
+                labels={RACK: racks[index]} if racks else {},
             )
-            for at in range(nodes)
+            for index in range(nodes)
         ),
         topologies=(Topology(NETWORK, (RACK,)),) if racks else (),
         queues=tuple(queues),

@@ -39,45 +39,47 @@ class Size:
     teams: int = 20
 
 
-def _meta(name: str, uid: str, namespace: str = "", **more: object) -> Object:
-    meta = {"name": name, "uid": uid, "resourceVersion": "1", "creationTimestamp": SINCE, **more}
+def _meta(name: str, uid: str, namespace: str = "", **fields: object) -> Object:
+    meta = {"name": name, "uid": uid, "resourceVersion": "1", "creationTimestamp": SINCE, **fields}
     return {**meta, **({"namespace": namespace} if namespace else {}), "managedFields": NOISE}
 
 
-def _job_uid(at: int) -> str:
-    return f"11111111-2222-3333-4444-{at:012d}"
+def _job_uid(index: int) -> str:
+    return f"11111111-2222-3333-4444-{index:012d}"
 
 
-def _owner(at: int) -> Object:
-    uid, job = _job_uid(at), f"train-{at}"
+def _owner(index: int) -> Object:
+    uid, job = _job_uid(index), f"train-{index}"
     return {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": uid, "controller": True}
 
 
-def _node(at: int, _: Size) -> Object:
-    made = node(f"gpu-{at:05d}", gpus=GPUS, labels={"rack": f"rack-{at // 8}", "zone": f"zone-{at // 64}"})
+def _node(index: int, _: Size) -> Object:
+    made = node(
+        f"gpu-{index:05d}", gpus=GPUS, labels={"rack": f"rack-{index // 8}", "zone": f"zone-{index // 64}"}
+    )
     images = [{"names": [f"registry.local/image-{number}"], "sizeBytes": 10**9} for number in range(40)]
-    made["metadata"] |= _meta(made["metadata"]["name"], f"node-{at}")
+    made["metadata"] |= _meta(made["metadata"]["name"], f"node-{index}")
     made["status"] |= {"images": images, "conditions": [{"type": "Ready", "status": "True"}]}
     return made
 
 
-def _pod(at: int, size: Size) -> Object:
-    job, index = divmod(at, GANG)
+def _pod(number: int, size: Size) -> Object:
+    job, index = divmod(number, GANG)
     name, uid = f"train-{job}", _job_uid(job)
     labels = {f"{prefix}job-name": name for prefix in ("", "batch.kubernetes.io/")}
     labels |= {f"{prefix}controller-uid": uid for prefix in ("", "batch.kubernetes.io/")}
     marks = {"batch.kubernetes.io/job-completion-index": str(index)}
     spec, status = pod_spec(1), {"phase": "Pending"}
-    spec["volumes"] = [{"name": f"kube-api-access-{at}", "projected": {"defaultMode": 420}}]
+    spec["volumes"] = [{"name": f"kube-api-access-{number}", "projected": {"defaultMode": 420}}]
     spec["tolerations"] = [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]
-    if at < size.running:
-        marks |= {"weir.dev/gpus": str(at // size.nodes), "weir.dev/start": str(index + 1)}
-        spec["nodeName"] = f"gpu-{at % size.nodes:05d}"
+    if number < size.running:
+        marks |= {"weir.dev/gpus": str(number // size.nodes), "weir.dev/start": str(index + 1)}
+        spec["nodeName"] = f"gpu-{number % size.nodes:05d}"
         placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": SINCE}
         status = {"phase": "Running", "startTime": SINCE, "conditions": [placed]}
     meta = _meta(
         f"{name}-{index}-abcde",
-        f"00000000-2222-3333-4444-{at:012d}",
+        f"00000000-2222-3333-4444-{number:012d}",
         f"team-{job % size.teams}",
         labels=labels,
         annotations=marks,
@@ -86,26 +88,31 @@ def _pod(at: int, size: Size) -> Object:
     return {"metadata": meta, "spec": spec, "status": status}
 
 
-def _job(at: int, size: Size) -> Object:
+def _job(index: int, size: Size) -> Object:
     spec = {
         "parallelism": GANG,
         "completions": GANG,
         "completionMode": "Indexed",
         "template": {"spec": pod_spec(1)},
     }
-    meta = _meta(f"train-{at}", _job_uid(at), f"team-{at % size.teams}")
+    meta = _meta(f"train-{index}", _job_uid(index), f"team-{index % size.teams}")
     return {"metadata": meta, "spec": spec, "status": {"active": GANG}}
 
 
-def _workload(at: int, size: Size) -> Object:
-    meta = _meta(f"job-train-{at}", f"workload-{at}", f"team-{at % size.teams}", ownerReferences=[_owner(at)])
+def _workload(index: int, size: Size) -> Object:
+    meta = _meta(
+        f"job-train-{index}",
+        f"workload-{index}",
+        f"team-{index % size.teams}",
+        ownerReferences=[_owner(index)],
+    )
     status = {"phase": "Running", "running": f"{GANG}/{GANG}", "since": SINCE, "life": {"starts": GANG}}
-    return {"metadata": meta, "spec": {"owner": _owner(at), "minPods": GANG}, "status": status}
+    return {"metadata": meta, "spec": {"owner": _owner(index), "minPods": GANG}, "status": status}
 
 
-def _project(at: int, size: Size) -> Object:
-    made = project(f"team-{at}", GPUS * size.nodes // size.teams)
-    return {**made, "metadata": _meta(f"team-{at}", f"project-{at}")}
+def _project(index: int, size: Size) -> Object:
+    made = project(f"team-{index}", GPUS * size.nodes // size.teams)
+    return {**made, "metadata": _meta(f"team-{index}", f"project-{index}")}
 
 
 def lists(size: Size) -> dict[str, tuple[int, Callable[[int, Size], Object]]]:
@@ -182,7 +189,7 @@ class Lists:
             for begin in range(0, count, PIECE):
                 end = min(count, begin + PIECE)
                 metadata = {"resourceVersion": "1", **({"continue": str(end)} if end < count else {})}
-                items = [made(at, self.size) for at in range(begin, end)]
+                items = [made(index, self.size) for index in range(begin, end)]
                 piece = {"kind": "List", "metadata": metadata, "items": items}
                 yield (path, begin), json.dumps(piece, separators=(",", ":")).encode()
 

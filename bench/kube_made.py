@@ -96,7 +96,7 @@ class Count:
     def __init__(self, plane: ControlPlane, selector: str, labels: str = "") -> None:
         self.at_s: list[float] = []
         self._tls = tls_of(plane, plane.admin)
-        self._at = urlsplit(plane.url)
+        self._url = urlsplit(plane.url)
         chosen = f"fieldSelector={quote(selector)}" + (f"&labelSelector={quote(labels)}" if labels else "")
         self._since = plane.api.get(f"/api/v1/pods?limit=1&{chosen}")["metadata"]["resourceVersion"]
         self._path = f"/api/v1/pods?watch=true&{chosen}&resourceVersion="
@@ -127,7 +127,7 @@ class Count:
             time.sleep(0.02)
 
     def _connect(self) -> http.client.HTTPSConnection:
-        return http.client.HTTPSConnection(self._at.hostname or "", self._at.port, context=self._tls)
+        return http.client.HTTPSConnection(self._url.hostname or "", self._url.port, context=self._tls)
 
     def _read_on(self) -> None:
         """A server that is in a hurry ends the watches of readers that are not: begin again where it was."""

@@ -69,15 +69,15 @@ class QueriedLists(Lists):
         if request.path.endswith(f"/{_CONFIG}"):
             data = {"requestheader-client-ca-file": self._proxy.certificate.read_text()}
             return web.json_response({"data": data})
-        if request.method == "GET" and any(each in request.path for each in _ABSENT):
+        if request.method == "GET" and any(part in request.path for part in _ABSENT):
             return web.json_response({"kind": "Status", "message": "not found"}, status=404)
         if request.path == "/api/v1/pods" and "watch" not in request.query:
             self.lists_of_pods += 1
         return await super()._answer(request)
 
 
-def _pod(at: int, size: Size) -> Object:
-    made = kube_lists._pod(at, size)
+def _pod(number: int, size: Size) -> Object:
+    made = kube_lists._pod(number, size)
     spec = {**pod_spec(GPUS), **{key: made["spec"][key] for key in ("nodeName",) if key in made["spec"]}}
     marks = made["metadata"]["annotations"]
     if "weir.dev/gpus" in marks:
@@ -85,10 +85,10 @@ def _pod(at: int, size: Size) -> Object:
     return {**made, "spec": spec}
 
 
-def _workload(at: int, size: Size) -> Object:
-    made = kube_lists._workload(at, size)
-    made["spec"] |= {"project": f"team-{at % size.teams}", "type": "train", "priority": 50}
-    if at * GANG >= size.running:
+def _workload(index: int, size: Size) -> Object:
+    made = kube_lists._workload(index, size)
+    made["spec"] |= {"project": f"team-{index % size.teams}", "type": "train", "priority": 50}
+    if index * GANG >= size.running:
         made["status"] = {"phase": "Pending", "pods": GANG, "gpus": str(GANG * GPUS), "reason": _REASON}
     return made
 
@@ -163,17 +163,17 @@ class Caller:
 def _measured(caller: Caller, size: Size, pid: int) -> Row:
     first = size.running // GANG
 
-    def why(at: int, wait_s: float) -> tuple[dict[str, Any], float]:
-        number = first + at % (WAITING // GANG)
+    def why(index: int, wait_s: float) -> tuple[dict[str, Any], float]:
+        number = first + index % (WAITING // GANG)
         path = f"namespaces/team-{number % size.teams}/workloads/job-train-{number}/why?wait={wait_s}"
         status, body, took_ms = caller.get(path)
         assert status == 200, body
-        found = json.loads(body)
-        assert found["reason"] is not None
-        assert found["queues"]
-        return found, took_ms
+        answer = json.loads(body)
+        assert answer["reason"] is not None
+        assert answer["queues"]
+        return answer, took_ms
 
-    busy = [why(at, 0.0)[1] for at in range(TIMES)]
+    busy = [why(index, 0.0)[1] for index in range(TIMES)]
     while why(0, 10.0)[0]["unfinished"]:
         pass
     before_s = cpu_s(pid)
@@ -215,9 +215,9 @@ def _start(home: Path, lists: int, port: int, log: int) -> "subprocess.Popen[byt
     path.write_text(json.dumps(config))
     words = ["up", "--on", "kubernetes", "--no-leader-election", "--namespace", "weir-system"]
     words += ["--service", "weir", "--host", "127.0.0.1", "--port", str(port)]
-    known = {"KUBECONFIG": str(path), "WEIR_HOME": str(home / "home")}
+    variables = {"KUBECONFIG": str(path), "WEIR_HOME": str(home / "home")}
     command = [sys.executable, "-m", "weir", *words]
-    return subprocess.Popen(command, env={**os.environ, **known}, stdout=log, stderr=log)
+    return subprocess.Popen(command, env={**os.environ, **variables}, stdout=log, stderr=log)
 
 
 def main() -> int:

@@ -136,14 +136,14 @@ class Measured:
         self._running = Count(rig.plane, "status.phase=Running", labels)
         self._before: dict[str, float] = {}
         self._requests: Counter[str] = Counter()
-        self._said = 0
+        self._logged = 0
 
     def __enter__(self) -> Self:
         self._bound.__enter__()
         self._running.__enter__()
         self._requests = self._rig.requests()
         self._before = self._rig.spent(self._weir)
-        self._said = len(self._weir.log_text()) if self._weir else 0
+        self._logged = len(self._weir.log_text()) if self._weir else 0
         self.began = time.perf_counter()
         return self
 
@@ -176,7 +176,7 @@ class Measured:
             row["per_second"] = round((count - 1) / max(1e-9, bound[-1] - bound[0]))
         if watched is not None:
             row["weir_mib"] = round(watched.memory_mib())
-            took_s = [line["took_s"] for line in log_lines(watched.log_text()[self._said :], "planned")]
+            took_s = [line["took_s"] for line in log_lines(watched.log_text()[self._logged :], "planned")]
             row["plans"], row["plan_ms_max"] = len(took_s), round(1000 * max(took_s, default=0.0))
         return row
 

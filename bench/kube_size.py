@@ -55,7 +55,7 @@ def measure(nodes: int, pods: int) -> Row:
         try:
             bound = lists.written.bound_at_s
             _until(lambda: len(bound) >= fits, weir, lambda: f"{len(bound)} of {fits} pods bound")
-            took_s = [round(at - began, 2) for at in (bound[0], bound[fits - 1])]
+            took_s = [round(bound_s - began, 2) for bound_s in (bound[0], bound[fits - 1])]
             held = {name: round(memory_mib(weir.pid, name)) for name in ("VmRSS", "VmHWM")}
             used_s = round(cpu_s(weir.pid), 1)
             _until_quiet(lists.written.count)
@@ -100,9 +100,9 @@ def start(
     path.write_text(json.dumps(config))
     words = ["up", "--on", "kubernetes", "--port", str(own_port), "--no-leader-election"]
     words += ["--service", "weir", "--host", "127.0.0.1", "--namespace", namespace] if own_port else []
-    known = {"KUBECONFIG": str(path), "WEIR_HOME": str(home / "home")}
+    variables = {"KUBECONFIG": str(path), "WEIR_HOME": str(home / "home")}
     command = [sys.executable, "-m", "weir", *words]
-    return subprocess.Popen(command, env={**os.environ, **known}, stdout=log, stderr=log)
+    return subprocess.Popen(command, env={**os.environ, **variables}, stdout=log, stderr=log)
 
 
 def _until(true: Callable[[], bool], weir: "subprocess.Popen[bytes]", so_far: Callable[[], str]) -> None:

@@ -40,8 +40,8 @@ from weir.model.policy import Policy
 def bare(rig: Rig) -> Row:
     """Pods bound by a client that knows where."""
     space = rig.cluster.namespace("bare")
-    rig.bare.create([pod(space, f"one-{at}", scheduler="nobody") for at in range(rig.gpus)])
-    where = [(space, f"one-{at}", rig.names[at // GPUS]) for at in range(rig.gpus)]
+    rig.bare.create([pod(space, f"one-{index}", scheduler="nobody") for index in range(rig.gpus)])
+    where = [(space, f"one-{index}", rig.names[index // GPUS]) for index in range(rig.gpus)]
     with Measured(rig) as measured:
         rig.bare.bind(where)
         row = measured.until_running(rig.gpus, starts=False)
@@ -52,7 +52,7 @@ def bare(rig: Rig) -> Row:
 def stock_made(rig: Rig) -> Row:
     """Pods that wait for kube-scheduler, which is started then."""
     space = rig.cluster.namespace("stock")
-    rig.bare.create([pod(space, f"one-{at}", scheduler="default-scheduler") for at in range(rig.gpus)])
+    rig.bare.create([pod(space, f"one-{index}", scheduler="default-scheduler") for index in range(rig.gpus)])
     with Measured(rig) as measured, rig.scheduler():
         row = measured.until_running(rig.gpus)
     _empty(rig, space)
@@ -62,7 +62,7 @@ def stock_made(rig: Rig) -> Row:
 def made(rig: Rig) -> Row:
     """Pods that wait for Weir, which is started then."""
     with rig.teams(made=rig.gpus):
-        rig.bare.create([pod("made", f"one-{at}") for at in range(rig.gpus)])
+        rig.bare.create([pod("made", f"one-{index}") for index in range(rig.gpus)])
         installed = rig.install()
         with Measured(rig) as measured, rig.weir(installed) as running:
             return measured.until_running(rig.gpus, running)
@@ -71,7 +71,7 @@ def made(rig: Rig) -> Row:
 def stock_jobs(rig: Rig) -> Row:
     """Jobs, all at once, for kube-scheduler."""
     space = rig.cluster.namespace("stock-jobs")
-    jobs = [job(space, f"one-{at}", scheduler="default-scheduler") for at in range(rig.gpus)]
+    jobs = [job(space, f"one-{index}", scheduler="default-scheduler") for index in range(rig.gpus)]
     with rig.scheduler():
         time.sleep(3)
         with Measured(rig) as measured:
@@ -87,7 +87,7 @@ def jobs(rig: Rig) -> Row:
     with rig.teams(jobs=rig.gpus), rig.weir() as weir:
         _settled(rig, weir, "jobs")
         with Measured(rig, weir) as measured:
-            rig.bare.create([job("jobs", f"one-{at}") for at in range(rig.gpus)])
+            rig.bare.create([job("jobs", f"one-{index}") for index in range(rig.gpus)])
             return measured.until_running(rig.gpus)
 
 
@@ -106,7 +106,7 @@ def reclaim(rig: Rig) -> Row:
     kept = int(rig.gpus * Policy().reserve_fraction)  # never borrowed
     with rig.teams(owner=rig.gpus // 2, borrower=rig.gpus // 2), rig.weir() as weir:
         with Measured(rig, weir) as filling:
-            rig.bare.create([job("borrower", f"one-{at}") for at in range(rig.gpus)])
+            rig.bare.create([job("borrower", f"one-{index}") for index in range(rig.gpus)])
             filling.until_running(rig.gpus - kept)
         rig.rest()
         nodes = rig.gpus // 2 // GPUS
@@ -119,7 +119,7 @@ def reason(rig: Rig) -> Row:
     """Measure the time until a gang that can't run has a reason."""
     with rig.teams(reason=rig.gpus), rig.weir() as weir:
         with Measured(rig, weir) as filling:  # before the first is made: it counts what it sees happen
-            rig.bare.create([pod("reason", f"one-{at}") for at in range(rig.gpus)])
+            rig.bare.create([pod("reason", f"one-{index}") for index in range(rig.gpus)])
             filling.until_running(rig.gpus)
         rig.rest()
         before, pods = rig.spent(weir), min(10, rig.gpus // GPUS)
@@ -128,8 +128,8 @@ def reason(rig: Rig) -> Row:
         path = "/apis/weir.dev/v1alpha1/namespaces/reason/workloads/job-late"
 
         def answer() -> object:
-            there = rig.cluster.api.maybe(path) or {}
-            why = (there.get("status") or {}).get("reason") or {}
+            workload = rig.cluster.api.maybe(path) or {}
+            why = (workload.get("status") or {}).get("reason") or {}
             return why if why.get("why") not in {None, "gated", "not_ready"} else None
 
         why = rig.cluster.until(answer, "the reason")
@@ -195,8 +195,8 @@ def measure(plane: ControlPlane, nodes: int, cases: list[str], *, webhooks: bool
     return list(rows.values())
 
 
-def _ratio(one: Row, other: Row, of: str) -> float:
-    above, below = one[of], other[of]
+def _ratio(one: Row, other: Row, key: str) -> float:
+    above, below = one[key], other[key]
     assert isinstance(above, int | float)
     assert isinstance(below, int | float)
     return round(above / below, 2)

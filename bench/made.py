@@ -44,12 +44,12 @@ class Made:
         self.cache = EngineCache()
         self.policy = policy
         self.now_s = 0.0
-        self.nodes = [node(at) for at in range(nodes)]
+        self.nodes = [node(index) for index in range(nodes)]
         for made in self.nodes:
             reduce(self.cluster, NodeSet(made))
         queues = tuple(
-            Queue(name, quota={"gpu": gpus * WHOLE_MILLI}, created_s=at)
-            for at, (name, gpus) in enumerate(quota_gpus.items())
+            Queue(name, quota={"gpu": gpus * WHOLE_MILLI}, created_s=index)
+            for index, (name, gpus) in enumerate(quota_gpus.items())
         )
         reduce(self.cluster, QueuesSet(queues))
 
@@ -70,10 +70,10 @@ class Made:
     def run(self, spec: Workload, devices: Iterable[int]) -> None:
         """A workload whose pods run on these devices, counted over all nodes, without asking the engine."""
         self.submit(spec)
-        each = spec.groups[0].request.devices
+        per_pod = spec.groups[0].request.devices
         held = list(devices)
         for index in range(spec.groups[0].count):
-            some = held[index * each : (index + 1) * each]
+            some = held[index * per_pod : (index + 1) * per_pod]
             on = self.nodes[some[0] // NODE_GPUS].name
             place = Placement(PodKey(spec.name, 0, index), on, tuple(device % NODE_GPUS for device in some))
             reduce(self.cluster, PodAssigned(place, self.now_s))
@@ -107,14 +107,14 @@ class Made:
             self.carry_out(plan)
 
 
-def node(at: int) -> Node:
+def node(index: int) -> Node:
     """The node of this number."""
-    return Node(f"node-{at:05d}", NODE_GPUS, 80 << 30, _CAPACITY)
+    return Node(f"node-{index:05d}", NODE_GPUS, 80 << 30, _CAPACITY)
 
 
-def project(at: int) -> str:
+def project(index: int) -> str:
     """The name of the project of this number."""
-    return f"project-{at:04d}"
+    return f"project-{index:04d}"
 
 
 def work(

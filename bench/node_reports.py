@@ -73,8 +73,8 @@ class Cluster(Lists):
 
     async def _secret(self, request: web.Request) -> web.Response:
         if request.method == "GET":
-            found = self.secrets.get(request.path.rpartition("/")[2])
-            return web.json_response(found or {"kind": "Status"}, status=200 if found else 404)
+            secret = self.secrets.get(request.path.rpartition("/")[2])
+            return web.json_response(secret or {"kind": "Status"}, status=200 if secret else 404)
         body = await request.json()
         body["metadata"]["resourceVersion"] = "1"
         self.secrets[body["metadata"]["name"]] = body
@@ -100,14 +100,14 @@ class Agents:
         """Report meanwhile, each agent in its turn of the interval."""
         began_s = time.monotonic()
         threads = [threading.Thread(target=self._run, args=(began_s,)) for _ in range(SENDERS)]
-        for each in threads:
-            each.start()
+        for thread in threads:
+            thread.start()
         try:
             yield
         finally:
             self._over.set()
-            for each in threads:
-                each.join()
+            for thread in threads:
+                thread.join()
 
     def _run(self, began_s: float) -> None:
         while True:
@@ -118,12 +118,14 @@ class Agents:
                 return
             self._report(turn % self.nodes, turn)
 
-    def _report(self, at: int, turn: int) -> None:
-        token = self.tokens / f"gpu-{at:05d}"
+    def _report(self, index: int, turn: int) -> None:
+        token = self.tokens / f"gpu-{index:05d}"
         token.write_text(token.name)
         name = f"weir.{HOME}.svc"
         try:
-            refused = ReportSender("127.0.0.1", self.port, name, self.authority, token).send(report(at, turn))
+            refused = ReportSender("127.0.0.1", self.port, name, self.authority, token).send(
+                report(index, turn)
+            )
         except NotDelivered as error:
             refused = [str(error)]
         with self._lock:
@@ -131,22 +133,24 @@ class Agents:
             self.refused += refused
 
 
-def report(at: int, turn: int) -> NodeReport:
+def report(index: int, turn: int) -> NodeReport:
     """Return the report of a node, with other numbers each time."""
     use = (turn * 7919 % 1000) / 1000
-    names = [f"train-{at}-{device}-abcde" for device in range(GPUS)]
+    names = [f"train-{index}-{device}-abcde" for device in range(GPUS)]
     pods = [
         PodReport(
-            f"team-{at % 20}",
+            f"team-{index % 20}",
             name,
-            [DeviceMetrics(device, f"GPU-{at:05d}-{device}-0a6b3d5e-4000", use, use, 40 << 30)],
+            [DeviceMetrics(device, f"GPU-{index:05d}-{device}-0a6b3d5e-4000", use, use, 40 << 30)],
             cores=3.25,
             disk=1e6 * use,
             network=2e6 * use,
         )
         for device, name in enumerate(names)
     ]
-    memory = [PodMemory(f"00000000-2222-3333-4444-{at:012d}", device, turn << 20) for device in range(GPUS)]
+    memory = [
+        PodMemory(f"00000000-2222-3333-4444-{index:012d}", device, turn << 20) for device in range(GPUS)
+    ]
     return NodeReport(pods, list(range(GPUS)), memory)
 
 
@@ -196,9 +200,11 @@ def _spent(weir: "subprocess.Popen[bytes]", seconds: float) -> float:
 
 
 def _certificates(cluster: Cluster) -> dict[str, str]:
-    found = next((each["data"] for each in cluster.secrets.values() if "ca.crt" in each["data"]), None)
-    assert found is not None, "Weir has made no certificates"
-    return dict(found)
+    certificates = next(
+        (secret["data"] for secret in cluster.secrets.values() if "ca.crt" in secret["data"]), None
+    )
+    assert certificates is not None, "Weir has made no certificates"
+    return dict(certificates)
 
 
 def _until_serving(cluster: Cluster, weir: "subprocess.Popen[bytes]", port: int) -> None:

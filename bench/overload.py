@@ -133,11 +133,11 @@ class Pool:
 
 @contextmanager
 def pool(home: Path, limits: Path | None = None) -> Iterator[Pool]:
-    found = Pool(home, limits)
+    target_pool = Pool(home, limits)
     try:
-        yield found
+        yield target_pool
     finally:
-        found.close()
+        target_pool.close()
 
 
 @dataclass
@@ -173,13 +173,13 @@ class Worker:
             self.pool.ask(method, path, body, self.pool.worker)
 
 
-def measure(found: Pool, name: str, size: int, seconds: float) -> dict[str, object]:
+def measure(target_pool: Pool, name: str, size: int, seconds: float) -> dict[str, object]:
     """Measure one load, and the answers to another person meanwhile."""
-    worker, before = Worker(found), found.log_bytes
+    worker, before = Worker(target_pool), target_pool.log_bytes
     command = [sys.executable, "-m", "bench.overload", "--load", name, "--size", str(size)]
-    command += ["--seconds", str(seconds), "--port", str(found.port)]
+    command += ["--seconds", str(seconds), "--port", str(target_pool.port)]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TOKEN": found.attacker}
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TOKEN": target_pool.attacker}
     )
     while process.poll() is None:
         worker.turn()
@@ -195,7 +195,7 @@ def measure(found: Pool, name: str, size: int, seconds: float) -> dict[str, obje
         "list_ms": median(worker.lists_s) * 1000,
         "list_ms_max": max(worker.lists_s) * 1000,
         "failures": worker.failures,
-        "log_bytes": found.log_bytes - before,
+        "log_bytes": target_pool.log_bytes - before,
     }
 
 
@@ -216,12 +216,12 @@ def main() -> int:
         print(json.dumps(apply(args.load, args.size, target)))
         return 0
     rows = []
-    with tempfile.TemporaryDirectory() as directory, pool(Path(directory, "home")) as found:
-        found.submit_waiting()
+    with tempfile.TemporaryDirectory() as directory, pool(Path(directory, "home")) as target_pool:
+        target_pool.submit_waiting()
         if "long_line" in args.loads:
-            found.submit_long_line(args.line)
+            target_pool.submit_long_line(args.line)
         for name in args.loads:
-            row = measure(found, name, LOADS[name][1], args.seconds)
+            row = measure(target_pool, name, LOADS[name][1], args.seconds)
             rows.append(row)
             if args.output == "text":
                 print(_line(row), flush=True)

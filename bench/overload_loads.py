@@ -100,18 +100,18 @@ async def unknown_keys(target: Target, count: int) -> None:
     """Send submissions of unknown keys, above and within the limit, four at a time."""
     bodies = [
         json.dumps(
-            {"project": "attack", "command": ["true"], **{f"key{at}": 1 for at in range(size)}}
+            {"project": "attack", "command": ["true"], **{f"key{index}": 1 for index in range(size)}}
         ).encode()
         for size in (count, min(count, 70_000), min(count, 9_000))
     ]
 
-    async def one(at: int) -> None:
+    async def one(index: int) -> None:
         while target.goes_on:
-            target.outcomes[await asked(target, "POST", "/api/v1/workloads", bodies[at % 3])] += 1
-            at += 1
+            target.outcomes[await asked(target, "POST", "/api/v1/workloads", bodies[index % 3])] += 1
+            index += 1
 
     target.begin()
-    await asyncio.gather(*(one(at) for at in range(4)))
+    await asyncio.gather(*(one(index) for index in range(4)))
 
 
 async def streams(target: Target, count: int) -> None:
@@ -155,13 +155,13 @@ async def questions(target: Target, count: int) -> None:
     """Ask `why` and the longest lists, several at a time."""
     paths = ("/api/v1/workloads/waits/why", "/api/v1/workloads?limit=1000", "/api/v1/usage")
 
-    async def one(at: int) -> None:
+    async def one(index: int) -> None:
         while target.goes_on:
-            target.outcomes[await asked(target, "GET", paths[at % len(paths)])] += 1
-            at += 1
+            target.outcomes[await asked(target, "GET", paths[index % len(paths)])] += 1
+            index += 1
 
     target.begin()
-    await asyncio.gather(*(one(at) for at in range(count)))
+    await asyncio.gather(*(one(index) for index in range(count)))
 
 
 async def long_line(target: Target, count: int) -> None:

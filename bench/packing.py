@@ -157,15 +157,15 @@ def measure(nodes: list[Node], path: Path, seeds: list[int], policy: Policy, mov
             "pods_per_s": round(len(arriving) / seconds),
         }
         runs.append(run | (retried(pool, policy, lost, moves) if moves else {}))
-    found: dict[str, object] = {"list": path.name.split(".")[0], "seeds": len(seeds)}
+    row: dict[str, object] = {"list": path.name.split(".")[0], "seeds": len(seeds)}
     for figure in ("alloc_100", "alloc_130"):
-        found[f"{figure}_mean"] = mean_of(runs, figure)
-        found[f"{figure}_sd"] = round(stdev(run[figure] for run in runs), 3) if len(seeds) > 1 else 0.0
+        row[f"{figure}_mean"] = mean_of(runs, figure)
+        row[f"{figure}_sd"] = round(stdev(run[figure] for run in runs), 3) if len(seeds) > 1 else 0.0
     if moves:
-        found["moves"] = moves
+        row["moves"] = moves
         for figure in ("alloc_moved", "moved", "alloc_filled", "stopped"):
-            found[f"{figure}_mean"] = mean_of(runs, figure)
-    return found | {"pods_per_s": round(mean_of(runs, "pods_per_s")), "by_seed": runs}
+            row[f"{figure}_mean"] = mean_of(runs, figure)
+    return row | {"pods_per_s": round(mean_of(runs, "pods_per_s")), "by_seed": runs}
 
 
 def mean_of(runs: list[dict[str, float]], figure: str) -> float:
@@ -180,12 +180,12 @@ def retried(pool: Pool, policy: Policy, lost: list[Request], changes_max: int) -
     moving = Policy.model_validate({"preset": policy.preset, "consolidation": free})
     moved, stopped = pool.free_capacity(moving, changes_max)
     assert not stopped, "a running pod was stopped where all were to go on running"
-    found = {"alloc_moved": round(pool.allocated, 3), "moved": moved}
+    figures = {"alloc_moved": round(pool.allocated, 3), "moved": moved}
     filling = Policy.model_validate(
         {"preset": policy.preset, "consolidation": free, "repack": {"enabled": True, "gain": 0}}
     )
     moved, stopped = pool.free_capacity(filling, changes_max - moved)
-    return found | {"alloc_filled": round(pool.allocated, 3), "moved_later": moved, "stopped": stopped}
+    return figures | {"alloc_filled": round(pool.allocated, 3), "moved_later": moved, "stopped": stopped}
 
 
 def published(nodes_path: Path) -> dict[str, tuple[float, float]]:
@@ -218,9 +218,11 @@ def main() -> None:
     rows = []
     for path in args.pods:
         row = measure(nodes, path, seeds, policy, args.moves)
-        known = next((figures for name, figures in fgd.items() if str(row["list"]).endswith(name)), None)
-        if known:
-            row["fgd_100"], row["fgd_130"] = known
+        known_figures = next(
+            (figures for name, figures in fgd.items() if str(row["list"]).endswith(name)), None
+        )
+        if known_figures:
+            row["fgd_100"], row["fgd_130"] = known_figures
         rows.append(row)
     title = "Packing: % of devices given out"
     if args.moves:

@@ -58,8 +58,8 @@ class Server:
 
 def profiler() -> list[str]:
     """Return the script that runs in place of a plain server, if WEIR_PROFILE names one."""
-    found = os.environ.get("WEIR_PROFILE")
-    return [found] if found else []
+    program = os.environ.get("WEIR_PROFILE")
+    return [program] if program else []
 
 
 class Client:
@@ -124,7 +124,7 @@ def lists(server: Server, queued: int) -> dict[str, float]:
     client.ask("PUT", "/api/v1/projects/queue", {"name": "queue", "quota": {"gpu": 0}, "limit": {"gpu": 0}})
 
     def submit(count: int, kind: int) -> None:
-        mine = server.client()
+        own_client = server.client()
         body = {
             "project": "queue",
             "command": ["true"],
@@ -132,16 +132,18 @@ def lists(server: Server, queued: int) -> dict[str, float]:
             "priority": 10 + kind,
         }
         for _ in range(count):
-            mine.ask("POST", "/api/v1/workloads", body)
+            own_client.ask("POST", "/api/v1/workloads", body)
 
     started = time.perf_counter()
-    threads = [threading.Thread(target=submit, args=(queued // SUBMITTERS, at)) for at in range(SUBMITTERS)]
+    threads = [
+        threading.Thread(target=submit, args=(queued // SUBMITTERS, kind)) for kind in range(SUBMITTERS)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     client = server.client()
-    found = {"queued": queued, "queued_per_s": queued / (time.perf_counter() - started)}
+    result = {"queued": queued, "queued_per_s": queued / (time.perf_counter() - started)}
     asked = {
         "page": "/api/v1/workloads?limit=100",
         "page_of_1000": "/api/v1/workloads?limit=1000",
@@ -155,17 +157,17 @@ def lists(server: Server, queued: int) -> dict[str, float]:
         "projects": "/api/v1/projects",
     }
     name = client.ask("GET", "/api/v1/workloads?limit=1")["items"][0]["name"]
-    for what, path in asked.items():
+    for query, path in asked.items():
         times = []
         before_s = server.cpu_s()
         for _ in range(ASKED):
             begun = time.perf_counter()
             client.ask("GET", path.format(name=name))
             times.append(time.perf_counter() - begun)
-        found[f"{what}_ms"] = median(times) * 1000
-        found[f"{what}_cpu_ms"] = (server.cpu_s() - before_s) / ASKED * 1000
-        found[f"{what}_ms_most"] = max(times) * 1000
-    return found
+        result[f"{query}_ms"] = median(times) * 1000
+        result[f"{query}_cpu_ms"] = (server.cpu_s() - before_s) / ASKED * 1000
+        result[f"{query}_ms_most"] = max(times) * 1000
+    return result
 
 
 def idle(server: Server, seconds: float) -> dict[str, float]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.itp import read_jobs
-from bench.replays import Row, Said, arguments, each, figures, mean
+from bench.replays import Row, Said, arguments, figures, mean, run_all
 from bench.static import partitions
 from bench.tables import show
 from weir.model.policy import Policy
@@ -66,15 +66,15 @@ class Run:
         return f"quotas, k = {self.k}, {self.preset}, replay {self.seed + 1}"
 
 
-def run(of: Run) -> Row:
+def run(task: Run) -> Row:
     """The figures of one replay."""
-    job_traces = [job.job_trace(job.cluster) for job in read_jobs(of.traces)]
-    scenario, quotas = tenants(job_traces, of.k), quota_nodes(job_traces, of.k)
-    job_traces = job_traces[: of.jobs]
-    if of.preset == STATIC:
-        return partitions(jittered(job_traces, of.seed), quotas)
-    policy = Policy.model_validate({"preset": of.preset, **json.loads(of.settings)})
-    replayed = replay(scenario, job_traces, policy, seed=of.seed, progress=Said(of.name))
+    job_traces = [job.job_trace(job.cluster) for job in read_jobs(task.traces)]
+    scenario, quotas = tenants(job_traces, task.k), quota_nodes(job_traces, task.k)
+    job_traces = job_traces[: task.jobs]
+    if task.preset == STATIC:
+        return partitions(jittered(job_traces, task.seed), quotas)
+    policy = Policy.model_validate({"preset": task.preset, **json.loads(task.settings)})
+    replayed = replay(scenario, job_traces, policy, seed=task.seed, progress=Said(task.name))
     by_project = replayed.numbers["by_project"]
     assert isinstance(by_project, dict)
     return {
@@ -111,13 +111,15 @@ def main() -> None:
         for k, preset in cells
         for seed in range(args.replays)
     ]
-    found = iter(each(run, tasks, args.processes))
-    runs = {cell: [next(found) for _ in range(args.replays)] for cell in cells}
+    results = iter(run_all(run, tasks, args.processes))
+    runs = {cell: [next(results) for _ in range(args.replays)] for cell in cells}
     rows: list[Row] = []
     for k in args.k:
         for figures_ in REFERENCES.get(k, []) if args.jobs is None else []:
-            known = {name: value for name, value in zip(_COLUMNS, figures_, strict=True) if value is not None}
-            rows.append({"event": "quotas", "k": k, **known, "source": _README})
+            shown_figures = {
+                name: value for name, value in zip(_COLUMNS, figures_, strict=True) if value is not None
+            }
+            rows.append({"event": "quotas", "k": k, **shown_figures, "source": _README})
         static = mean(runs[k, STATIC])
         rows += [row_of(k, preset, runs[k, preset], static) for preset in (STATIC, *args.preset)]
     show(

@@ -30,7 +30,7 @@ SAID_EVERY_S = 10.0
 class Said:
     """Progress of a replay, printed to stderr every few seconds."""
 
-    what: str
+    label: str
     began_s: float = field(default_factory=perf_counter)
     last_s: float = field(default_factory=perf_counter)
 
@@ -40,18 +40,18 @@ class Said:
         if now_s - self.last_s >= SAID_EVERY_S:
             self.last_s = now_s
             took = now_s - self.began_s
-            print(f"{self.what}: {part:.0%} of the jobs, {took:.0f} s", file=sys.stderr, flush=True)
+            print(f"{self.label}: {part:.0%} of the jobs, {took:.0f} s", file=sys.stderr, flush=True)
 
 
-def each(run: Callable[[Task], Row], tasks: Sequence[Task], processes: int) -> list[Row]:
+def run_all(run: Callable[[Task], Row], tasks: Sequence[Task], processes: int) -> list[Row]:
     """Return the row of each task, in order. Tasks and `run` are sent to other processes."""
     if processes == 1 and len(tasks) == 1:
         return [run(tasks[0])]
     rows = []
     with multiprocessing.get_context("spawn").Pool(min(processes, len(tasks)), maxtasksperchild=1) as pool:
         for task, row in zip(tasks, pool.imap(run, tasks), strict=True):
-            known = {name: value for name, value in row.items() if not isinstance(value, Mapping)}
-            print(f"{task}: {known}", file=sys.stderr, flush=True)
+            values = {name: value for name, value in row.items() if not isinstance(value, Mapping)}
+            print(f"{task}: {values}", file=sys.stderr, flush=True)
             rows.append(row)
     return rows
 

@@ -160,11 +160,11 @@ def run(seed: int, rule: Rule) -> Outcome:
     control = Control(world, base, world.clock, readers=(recorder, meter))
     recorder.watch(control.cluster)
     sessions = [job.workload for job in jobs if job.workload.type is WorkloadType.BUILD]
-    starts = [SessionStart(each.submitted_s, 1.0) for each in sessions]
+    starts = [SessionStart(session.submitted_s, 1.0) for session in sessions]
 
     def look(_: object) -> None:
-        known = bisect_right(starts, world.now_s, key=lambda start: start.at_s)
-        devices = rule(starts[:known], world.now_s)
+        begun = bisect_right(starts, world.now_s, key=lambda start: start.at_s)
+        devices = rule(starts[:begun], world.now_s)
         part = (devices + 0.5) / GPUS if devices else 0.0
         if control.policy.reserve_fraction != part:
             control.policy = base.model_copy(update={"reserve_fraction": part})
@@ -175,7 +175,7 @@ def run(seed: int, rule: Rule) -> Outcome:
     for _ in control_steps(world, control):
         if world.now_s > end_s:
             break
-    lines = [recorder.lines[each.name] for each in sessions if begin_s <= each.submitted_s < end_s]
+    lines = [recorder.lines[session.name] for session in sessions if begin_s <= session.submitted_s < end_s]
     waits = sorted((line.first_start_s or end_s) - line.workload.submitted_s for line in lines)
     weeks = WEEKS - LEARNING_WEEKS
     return Outcome(
@@ -205,15 +205,15 @@ def main() -> None:
     rules |= {f"learned, at most {most}": learned(most) for most in (1, 2, 4)}
     rows = []
     for name, rule in rules.items():
-        found = [run(seed, rule) for seed in range(asked.seeds)]
+        outcomes = [run(seed, rule) for seed in range(asked.seeds)]
         rows.append(
             {
                 "headroom": name,
-                "sessions at once, %": round(100 * fmean(each.at_once for each in found), 1),
-                "wait mean, s": round(fmean(each.wait_mean_s for each in found), 1),
-                "wait p95, s": round(fmean(each.wait_p95_s for each in found), 1),
-                "evictions a week": round(fmean(each.evictions for each in found), 1),
-                "idle GPU-hours a week": round(fmean(each.idle_gpu_h for each in found), 1),
+                "sessions at once, %": round(100 * fmean(outcome.at_once for outcome in outcomes), 1),
+                "wait mean, s": round(fmean(outcome.wait_mean_s for outcome in outcomes), 1),
+                "wait p95, s": round(fmean(outcome.wait_p95_s for outcome in outcomes), 1),
+                "evictions a week": round(fmean(outcome.evictions for outcome in outcomes), 1),
+                "idle GPU-hours a week": round(fmean(outcome.idle_gpu_h for outcome in outcomes), 1),
             }
         )
     show("Headroom for sessions", rows, asked.output)

@@ -53,7 +53,7 @@ class Terminals:
         self._cluster = Cluster(plane)
         self._person = ClusterPerson(home, plane.kubeconfig_for("weir"), PROJECT)
         self._own = dict(self._person.environment)
-        self._names = (f"dev-{at}" for at in count())  # Weir knows an ended one for a while
+        self._names = (f"dev-{number}" for number in count())  # Weir knows an ended one for a while
 
     def session(self, source: Path) -> dict[str, float]:
         """Start a session, enter it twice and stop it; return the duration of each part."""
@@ -62,8 +62,8 @@ class Terminals:
         selectors = (f"metadata.namespace={PROJECT}", "spec.nodeName!=", "status.phase=Running")
         with ExitStack() as stack:
             watches = [
-                stack.enter_context(Count(self._plane, each, "batch.kubernetes.io/job-name"))
-                for each in selectors
+                stack.enter_context(Count(self._plane, selector, "batch.kubernetes.io/job-name"))
+                for selector in selectors
             ]
             began_s = time.perf_counter()
             prompt_s = self._prompt("shell", name, "--gpus", "1", *SMALL)
@@ -92,7 +92,7 @@ class Terminals:
 def measure(sessions: int, other: Path | None) -> list[Row]:
     """Start sessions one after another; return a row for each command line."""
     sources = [OWN] if other is None else [OWN, other.resolve()]
-    found: dict[Path, list[dict[str, float]]] = {source: [] for source in sources}
+    samples: dict[Path, list[dict[str, float]]] = {source: [] for source in sources}
     with (
         tempfile.TemporaryDirectory() as home,
         ControlPlane() as plane,
@@ -106,21 +106,21 @@ def measure(sessions: int, other: Path | None) -> list[Row]:
         weir.create_queues(project(PROJECT, 1, [PROJECT]))
         for source in sources:
             terminals.session(source)  # compiles the modules
-        for at in range(sessions):
-            for source in sources if at % 2 else sources[::-1]:
-                found[source].append(terminals.session(source))
+        for index in range(sessions):
+            for source in sources if index % 2 else sources[::-1]:
+                samples[source].append(terminals.session(source))
         node.check()
-    return [_row(source, found[source]) for source in sources]
+    return [_row(source, samples[source]) for source in sources]
 
 
 def _row(source: Path, times: list[dict[str, float]]) -> Row:
-    parts = {part: round(median(each[part] for each in times), 2) for part in times[0]}
+    parts = {part: round(median(sample[part] for sample in times), 2) for part in times[0]}
     ordered = ("pod", "bound", "kubelet", "entered")
     return {
         "command_line": str(source),
         "sessions": len(times),
         "prompt_p50": parts["prompt"],
-        "prompt_max": round(max(each["prompt"] for each in times), 2),
+        "prompt_max": round(max(sample["prompt"] for sample in times), 2),
         **{part: parts[part] for part in ordered},
         "again_p50": parts["again"],
     }

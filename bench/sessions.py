@@ -50,13 +50,13 @@ def _times_over(client: Client, sessions: int, notice_s: float) -> Iterator[floa
     for _ in range(LOANS):
         client.ask("POST", "/api/v1/workloads", loan)
     session = {"project": "owner", "command": ["sleep", "3600"], "gpus": 1, "type": "build"}
-    for at in range(sessions):
+    for index in range(sessions):
         _until(client, "default", GPUS)
         began = time.perf_counter()
-        client.ask("POST", "/api/v1/workloads", {**session, "name": f"s{at}"})
+        client.ask("POST", "/api/v1/workloads", {**session, "name": f"s{index}"})
         _until(client, "owner", 1)
         yield time.perf_counter() - began - notice_s
-        client.ask("POST", f"/api/v1/workloads/s{at}/stop")
+        client.ask("POST", f"/api/v1/workloads/s{index}/stop")
 
 
 def _until(client: Client, project: str, running: int) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean
 
 from bench.itp import NODES, Job, pool, queue, read_jobs
-from bench.replays import Row, Said, arguments, each, figures, mean
+from bench.replays import Row, Said, arguments, figures, mean, run_all
 from bench.tables import show
 from weir.model.policy import Policy
 from weir.model.queues import Queue
@@ -85,15 +85,15 @@ class Run:
         return f"spot, {self.mapping}, {self.preset}, replay {self.seed + 1}"
 
 
-def run(of: Run) -> Row:
+def run(task: Run) -> Row:
     """The figures of one replay. A run of a spot job is a start of it; evictions leave moves out."""
-    jobs = read_jobs(of.traces, of.jobs)
-    mapping = MAPPINGS[of.mapping]()
+    jobs = read_jobs(task.traces, task.jobs)
+    mapping = MAPPINGS[task.mapping]()
     spot = {job.name for job in jobs if job.is_spot}
-    policy = Policy.model_validate({"preset": of.preset, **json.loads(of.settings)})
+    policy = Policy.model_validate({"preset": task.preset, **json.loads(task.settings)})
     scenario = pool("high and spot", mapping.queues)
     job_traces = [mapping.job_trace(job) for job in jobs]
-    replayed = replay(scenario, job_traces, policy, seed=of.seed, progress=Said(of.name))
+    replayed = replay(scenario, job_traces, policy, seed=task.seed, progress=Said(task.name))
     lines = replayed.recorder.lines.values()
     classes = [
         [line for line in lines if (line.workload.name in spot) is is_spot] for is_spot in (False, True)
@@ -121,13 +121,15 @@ def main() -> None:
         for mapping, preset in cells
         for seed in range(args.replays)
     ]
-    found = iter(each(run, tasks, args.processes))
+    results = iter(run_all(run, tasks, args.processes))
     rows: list[Row] = []
     for figures_ in REFERENCES if args.jobs is None else []:
-        known = {name: value for name, value in zip(_COLUMNS, figures_, strict=True) if value is not None}
-        rows.append({"event": "spot", "nodes": NODES, **known, "source": _README})
+        shown_figures = {
+            name: value for name, value in zip(_COLUMNS, figures_, strict=True) if value is not None
+        }
+        rows.append({"event": "spot", "nodes": NODES, **shown_figures, "source": _README})
     for mapping, preset in cells:
-        means = mean([next(found) for _ in range(args.replays)])
+        means = mean([next(results) for _ in range(args.replays)])
         rows.append(
             {"event": "spot", "nodes": NODES, "policy": f"weir-{preset}", "mapping": mapping, **means}
         )

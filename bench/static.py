@@ -25,15 +25,15 @@ def delays_s(job_traces: Sequence[JobTrace], nodes: int) -> list[float]:
         sum(group.count * group.request.devices for group in job_trace.workload.groups)
         for job_trace in job_traces
     ]
-    comes = sorted((job_trace.workload.submitted_s, at) for at, job_trace in enumerate(job_traces))
+    comes = sorted((job_trace.workload.submitted_s, index) for index, job_trace in enumerate(job_traces))
     delays = [0.0] * len(job_traces)
     coming = 0
     while coming < len(comes) or ends:
         now_s = min(ends[0][0] if ends else inf, comes[coming][0] if coming < len(comes) else inf)
         while ends and ends[0][0] <= now_s:
-            _, at, on = heappop(ends)
+            _, index, on = heappop(ends)
             for node in on:
-                free[node] += min(sizes[at], NODE_GPUS)
+                free[node] += min(sizes[index], NODE_GPUS)
         while coming < len(comes) and comes[coming][0] <= now_s:
             insort(waiting.setdefault(sizes[comes[coming][1]], []), comes[coming])
             coming += 1
@@ -44,11 +44,11 @@ def delays_s(job_traces: Sequence[JobTrace], nodes: int) -> list[float]:
             if places is None:
                 fitting.discard(size)
                 continue
-            submitted_s, at = waiting[size].pop(0)
+            submitted_s, index = waiting[size].pop(0)
             for node in places:
                 free[node] -= min(size, NODE_GPUS)
-            delays[at] = now_s - submitted_s
-            heappush(ends, (now_s + job_traces[at].duration_s, at, places))
+            delays[index] = now_s - submitted_s
+            heappush(ends, (now_s + job_traces[index].duration_s, index, places))
             if not waiting[size]:
                 del waiting[size]
                 fitting.discard(size)

@@ -35,67 +35,69 @@ YEAR_DAYS = 365
 KEYS: tuple[Literal["project", "user", "node"], ...] = ("project", "user", "node")
 
 
-def submitted(name: str, at: int = 0) -> WorkloadRecord:
+def submitted(name: str, index: int = 0) -> WorkloadRecord:
     """Return a workload of one device, with an environment of some size."""
     group = PodGroup("0", Request(devices=1))
-    workload = Workload(name, f"project-{at % PROJECTS}", (group,), 1, NOW_S + at, user=f"user-{at % 7}")
-    environment = tuple((f"VARIABLE_{each}", "x" * 40) for each in range(20))
+    workload = Workload(
+        name, f"project-{index % PROJECTS}", (group,), 1, NOW_S + index, user=f"user-{index % 7}"
+    )
+    environment = tuple((f"VARIABLE_{number}", "x" * 40) for number in range(20))
     command = ("python", "train.py", "--config", "large.yaml")
     launch = LaunchSpec(0, command, environment, "/home/user", 30.0)
-    return WorkloadRecord(workload, launch, NOW_S + at, devices=1.0)
+    return WorkloadRecord(workload, launch, NOW_S + index, devices=1.0)
 
 
-def rate(what: str, threads: int, count: int, do: Callable[[int], object]) -> Row:
+def rate(title: str, threads: int, count: int, do: Callable[[int], object]) -> Row:
     """Measure calls of a function in a second, by several threads."""
     with ThreadPoolExecutor(threads) as pool:
         started = perf_counter()
         list(pool.map(do, range(count)))
         took_s = perf_counter() - started
-    return {"what": f"{what}, {threads} threads", "per_second": round(count / took_s)}
+    return {"what": f"{title}, {threads} threads", "per_second": round(count / took_s)}
 
 
-def timed(what: str, do: Callable[[], object], goal_ms: float, times: int = 5) -> Row:
+def timed(title: str, do: Callable[[], object], goal_ms: float, times: int = 5) -> Row:
     """Measure the median time of a call."""
     tries = []
     for _ in range(times):
         started = perf_counter()
         do()
         tries.append(1000 * (perf_counter() - started))
-    return {"what": what, "ms": round(median(tries), 1), "goal_ms": goal_ms}
+    return {"what": title, "ms": round(median(tries), 1), "goal_ms": goal_ms}
 
 
 def submissions(store: Store) -> list[Row]:
     """Submissions and whole lives."""
 
-    def submit(name: str, at: int) -> WorkloadRecord:
-        return store.workloads.submit(submitted(name, at), ASKED).result()
+    def submit(name: str, index: int) -> WorkloadRecord:
+        return store.workloads.submit(submitted(name, index), ASKED).result()
 
-    def live(at: int) -> None:
-        name = f"life-{at}"
-        kept = submit(name, at)
+    def live(index: int) -> None:
+        name = f"life-{index}"
+        kept = submit(name, index)
         reported = [
             HistoryEvent(NOW_S, kind, f"{name} {kind}", kept.launch.uid, name)
             for kind in ("queued", "started")
         ]
         store.events.record(reported)
         store.journal.keep([SaveProgress(name, WorkloadProgress(1, 1))], {})
-        store.journal.keep([EndWorkload(name, WorkloadOutcome.SUCCEEDED, NOW_S + at + 10)], {})
+        store.journal.keep([EndWorkload(name, WorkloadOutcome.SUCCEEDED, NOW_S + index + 10)], {})
 
     return [
         rate(
             "submissions",
             1,
             1000,
-            lambda at: store.workloads.submit(submitted(f"one-{at}", at), ASKED).result(),
+            lambda index: store.workloads.submit(submitted(f"one-{index}", index), ASKED).result(),
         ),
         rate(
             "submissions",
             32,
             5000,
-            lambda at: store.workloads.submit(submitted(f"many-{at}", at), ASKED).result(),
+            lambda index: store.workloads.submit(submitted(f"many-{index}", index), ASKED).result(),
         ),
         rate("lives (submitted, settled, ended, three events)", 1, 300, live),
-        rate("lives (submitted, settled, ended, three events)", 32, 3000, lambda at: live(at + 300)),
+        rate("lives (submitted, settled, ended, three events)", 32, 3000, lambda index: live(index + 300)),
     ]
 
 
@@ -105,38 +107,42 @@ def lists(store: Store) -> list[Row]:
     with ThreadPoolExecutor(32) as pool:
         list(
             pool.map(
-                lambda at: store.workloads.submit(submitted(f"queued-{at}", at), ASKED).result(),
+                lambda index: store.workloads.submit(submitted(f"queued-{index}", index), ASKED).result(),
                 range(max(0, QUEUED - queued)),
             )
         )
     uids = [line.uid for line in store.workloads.page(WorkloadFilter(), limit=1000).items]
     running = dict.fromkeys(uids[::100], "running")
     middle = uids[-1] - QUEUED // 2
-    of = f"{store.workloads.page(WorkloadFilter()).total:,} queued"
+    title = f"{store.workloads.page(WorkloadFilter()).total:,} queued"
     return [
-        timed(f"{of}: first page of 100", lambda: store.workloads.page(WorkloadFilter()), 200),
-        timed(f"{of}: page of 1,000", lambda: store.workloads.page(WorkloadFilter(), limit=1000), 200),
-        timed(f"{of}: page in the middle", lambda: store.workloads.page(WorkloadFilter(), after=middle), 200),
+        timed(f"{title}: first page of 100", lambda: store.workloads.page(WorkloadFilter()), 200),
+        timed(f"{title}: page of 1,000", lambda: store.workloads.page(WorkloadFilter(), limit=1000), 200),
         timed(
-            f"{of}: of a project", lambda: store.workloads.page(WorkloadFilter(projects=["project-7"])), 200
+            f"{title}: page in the middle", lambda: store.workloads.page(WorkloadFilter(), after=middle), 200
         ),
         timed(
-            f"{of}: of a user, by name",
+            f"{title}: of a project",
+            lambda: store.workloads.page(WorkloadFilter(projects=["project-7"])),
+            200,
+        ),
+        timed(
+            f"{title}: of a user, by name",
             lambda: store.workloads.page(WorkloadFilter(users=["user-3"], q="99")),
             200,
         ),
         timed(
-            f"{of}: those that run",
+            f"{title}: those that run",
             lambda: store.workloads.page(WorkloadFilter(statuses=["running"]), live=running),
             200,
         ),
         timed(
-            f"{of}: pending",
+            f"{title}: pending",
             lambda: store.workloads.page(WorkloadFilter(statuses=["pending"]), live=running),
             200,
         ),
-        timed(f"{of}: ended ones too", lambda: store.workloads.page(WorkloadFilter(ended=True)), 200),
-        timed(f"{of}: found again by a new server", store.journal.workloads, 2000),
+        timed(f"{title}: ended ones too", lambda: store.workloads.page(WorkloadFilter(ended=True)), 200),
+        timed(f"{title}: found again by a new server", store.journal.workloads, 2000),
     ]
 
 
@@ -167,7 +173,7 @@ def year(store: Store, home: Path) -> list[Row]:
                 if draw.random() < 0.5
             ]
             of_workloads = [
-                WorkloadUsageSample(day * 40 + at, "node-0", 60.0, 60.0, 30.0) for at in range(40)
+                WorkloadUsageSample(day * 40 + index, "node-0", 60.0, 60.0, 30.0) for index in range(40)
             ]
             store.samples.add(UsageSamples(at_s, at_s + 60, uses, of_workloads))
             at_s += step_s
@@ -208,8 +214,8 @@ def main(words: Sequence[str] | None = None) -> None:
     home = Path(tempfile.mkdtemp(prefix="weir-store-", dir=args.home or Path.cwd()))
     store = Store(None, home)
     try:
-        for at in range(PROJECTS):
-            store.set_queue(Queue(f"project-{at}"))
+        for index in range(PROJECTS):
+            store.set_queue(Queue(f"project-{index}"))
         rows = submissions(store) + lists(store)
         rows += [] if args.quick else year(store, home)
     finally:

@@ -63,7 +63,7 @@ class Digits(Training):
             chance.normal(0, 0.2, (hidden, 10)),
             np.zeros(10),
         ]
-        self.speed = [np.zeros_like(each) for each in self.weights]
+        self.speed = [np.zeros_like(array) for array in self.weights]
 
     @staticmethod
     def space() -> list[SweepParameter]:
@@ -79,10 +79,10 @@ class Digits(Training):
     def data(cls) -> tuple[Any, Any]:
         """Return the pictures and what they show."""
         if cls._data is None:
-            found = find_spec("sklearn")
-            assert found is not None
-            assert found.origin is not None
-            with gzip.open(Path(found.origin).parent / "datasets" / "data" / "digits.csv.gz", "rt") as file:
+            spec = find_spec("sklearn")
+            assert spec is not None
+            assert spec.origin is not None
+            with gzip.open(Path(spec.origin).parent / "datasets" / "data" / "digits.csv.gz", "rt") as file:
                 table = np.loadtxt(file, delimiter=",")
             cls._data = table[:, :-1] / 16.0, table[:, -1].astype(int)
         return cls._data
@@ -95,8 +95,8 @@ class Digits(Training):
         pictures, shown = self.data()
         batch, lr, momentum = (self.params[name] for name in ("batch", "lr", "momentum"))
         order = np.random.default_rng([self.seed, len(self.losses)]).permutation(len(shown) - UNSEEN)
-        for at in range(0, len(order), batch):
-            some = order[at : at + batch]
+        for offset in range(0, len(order), batch):
+            some = order[offset : offset + batch]
             inside, chances = self._forward(pictures[some])
             chances[np.arange(len(some)), shown[some]] -= 1
             back = (chances @ self.weights[2].T) * (1 - inside**2)
@@ -124,8 +124,8 @@ class Text(Training):
             chance.normal(0, hidden**-0.5, (hidden, LETTERS)),
             np.zeros(LETTERS),
         ]
-        self.means = [np.zeros_like(each) for each in self.weights]
-        self.squares = [np.zeros_like(each) for each in self.weights]
+        self.means = [np.zeros_like(array) for array in self.weights]
+        self.squares = [np.zeros_like(array) for array in self.weights]
         self.updates = 0
         text = self.data()
         places = np.arange(before, LETTERS_SEEN + LETTERS_UNSEEN)
@@ -164,8 +164,8 @@ class Text(Training):
     def _epoch(self) -> None:
         seen, batch = len(self.letters) - LETTERS_UNSEEN, int(self.params["batch"])
         order = np.random.default_rng([self.seed, len(self.losses)]).permutation(seen)
-        for at in range(0, seen, batch):
-            some = order[at : at + batch]
+        for offset in range(0, seen, batch):
+            some = order[offset : offset + batch]
             self._update(self._slopes(self.contexts[some], self.letters[some]))
         _, _, chances = self._forward(self.contexts[seen:])
         self.losses.append(_mean_loss(chances, self.letters[seen:]))

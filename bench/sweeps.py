@@ -59,9 +59,11 @@ def sweep(training: type[Training], trials: int, seed: int, sampler: str, eta: i
             elif begun < trials:
                 past = [
                     PastTrial(
-                        each.params, {RUNGS[at]: loss for at, loss in found.items()}, len(found) == len(RUNGS)
+                        network.params,
+                        {RUNGS[rung]: loss for rung, loss in losses.items()},
+                        len(losses) == len(RUNGS),
                     )
-                    for each, found in zip(networks, results, strict=True)
+                    for network, losses in zip(networks, results, strict=True)
                 ]
                 params = dict(suggest(sampler, training.space(), seed, begun, past).params)
                 networks.append(training(params, seed))
@@ -74,8 +76,8 @@ def sweep(training: type[Training], trials: int, seed: int, sampler: str, eta: i
             gpu_s, epochs = gpu_s + took_s, epochs + steps
             heapq.heappush(running, (now_s + took_s, trial, rung))
         if not running:
-            best = min(min(found.values()) for found in results)
-            best_of_epochs = min(min(each.losses) for each in networks)
+            best = min(min(losses.values()) for losses in results)
+            best_of_epochs = min(min(network.losses) for network in networks)
             return Outcome(best, best_of_epochs, epochs, gpu_s, networks, results)
         now_s, trial, rung = heapq.heappop(running)
         loss = networks[trial].loss_at(RUNGS[rung])
@@ -85,20 +87,21 @@ def sweep(training: type[Training], trials: int, seed: int, sampler: str, eta: i
 
 def full(networks: list[Training]) -> Outcome:
     """Train all trials to the end."""
-    best = min(each.loss_at(epoch) for each in networks for epoch in RUNGS)
-    gpu_s = sum(each.epoch_s * RUNGS[-1] for each in networks)
-    best_of_epochs = min(min(each.losses) for each in networks)
+    best = min(network.loss_at(epoch) for network in networks for epoch in RUNGS)
+    gpu_s = sum(network.epoch_s * RUNGS[-1] for network in networks)
+    best_of_epochs = min(min(network.losses) for network in networks)
     return Outcome(best, best_of_epochs, RUNGS[-1] * len(networks), gpu_s)
 
 
-def end_of_the_best(ours: Outcome) -> tuple[int, int]:
+def end_of_the_best(outcome: Outcome) -> tuple[int, int]:
     """Return the last step of the trial that is the best in full, and its place at that rung in the sweep."""
     best = min(
-        range(len(ours.trials)), key=lambda trial: min(ours.trials[trial].loss_at(rung) for rung in RUNGS)
+        range(len(outcome.trials)),
+        key=lambda trial: min(outcome.trials[trial].loss_at(rung) for rung in RUNGS),
     )
-    rung = max(ours.results[best])
-    there = sorted(found[rung] for found in ours.results if rung in found)
-    return RUNGS[rung], 1 + there.index(ours.results[best][rung])
+    rung = max(outcome.results[best])
+    losses = sorted(by_rung[rung] for by_rung in outcome.results if rung in by_rung)
+    return RUNGS[rung], 1 + losses.index(outcome.results[best][rung])
 
 
 def optuna_pruner(training: type[Training], gpu_s_max: float, seed: int, eta: int) -> Outcome:
@@ -112,7 +115,7 @@ def optuna_pruner(training: type[Training], gpu_s_max: float, seed: int, eta: in
     study = optuna.create_study(
         sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True), pruner=pruner
     )
-    distributions = {each.name: distribution(each) for each in training.space()}
+    distributions = {parameter.name: distribution(parameter) for parameter in training.space()}
     best, gpu_s, epochs = float("inf"), 0.0, 0
     running: list[tuple[float, int, Any, Training]] = []  # the end of an epoch, and its trial
 
@@ -191,23 +194,23 @@ def main() -> int:
     RUNGS = tuple(map(int, args.rungs.split(",")))
     training, rows = TRAININGS[args.training], []
     for seed in range(args.first, args.first + args.seeds):
-        ours = sweep(training, args.trials, seed, args.sampler, args.eta)
-        theirs = optuna_pruner(training, ours.gpu_s, seed, args.eta)
-        all_ = full(ours.trials)
-        step, place = end_of_the_best(ours)
+        halving = sweep(training, args.trials, seed, args.sampler, args.eta)
+        theirs = optuna_pruner(training, halving.gpu_s, seed, args.eta)
+        all_ = full(halving.trials)
+        step, place = end_of_the_best(halving)
         rows.append(
             {
                 "bench": "sweeps",
                 "training": args.training,
                 "seed": seed,
-                "best": ours.best,
+                "best": halving.best,
                 "best_full": all_.best,
-                "worse_percent": 100 * (ours.best / all_.best - 1),
-                "gpu_s_percent": 100 * ours.gpu_s / all_.gpu_s,
+                "worse_percent": 100 * (halving.best / all_.best - 1),
+                "gpu_s_percent": 100 * halving.gpu_s / all_.gpu_s,
                 "best_trial_trained_to": step,
                 "its_place_there": place,
                 "best_optuna_pruner": theirs.best,
-                "no_worse": ours.best_of_epochs <= theirs.best_of_epochs,
+                "no_worse": halving.best_of_epochs <= theirs.best_of_epochs,
             }
         )
         if args.output == "text":

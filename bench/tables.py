@@ -34,7 +34,7 @@ def show(
         return
     columns = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in hide]
     cells = [columns, *([_cell(row.get(name, "")) for name in columns] for row in rows)]
-    widths = [max(len(line[at]) for line in cells) for at in range(len(columns))]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(columns))]
     print(f"{title}  ({machine(measured)})")
     for line in cells:
         print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.itp import NETWORK, NODES, RACK, Job, pool, queue, read_jobs, read_racks
-from bench.replays import Row, Said, arguments, each, figures, mean
+from bench.replays import Row, Said, arguments, figures, mean, run_all
 from bench.tables import show
 from weir.engine.cache import EngineCache
 from weir.engine.cycle import decide
@@ -48,12 +48,12 @@ def _queues_one(jobs: Sequence[Job]) -> list[Queue]:
 
 
 def _queues_ten(jobs: Sequence[Job]) -> list[Queue]:
-    return [queue(name, 0, at) for at, name in enumerate(sorted({job.cluster for job in jobs}))]
+    return [queue(name, 0, index) for index, name in enumerate(sorted({job.cluster for job in jobs}))]
 
 
 def _queues_quotas(jobs: Sequence[Job]) -> list[Queue]:
     quotas = quota_nodes([job.job_trace(job.cluster) for job in jobs], _K)
-    return [queue(name, nodes, at) for at, (name, nodes) in enumerate(quotas.items())]
+    return [queue(name, nodes, index) for index, (name, nodes) in enumerate(quotas.items())]
 
 
 MAPPINGS: dict[str, Callable[[Sequence[Job]], list[Queue]]] = {
@@ -102,14 +102,14 @@ class Run:
         return f"topology, {self.mapping}, {self.preset}, replay {self.seed + 1}"
 
 
-def run(of: Run) -> Row:
+def run(task: Run) -> Row:
     """The figures of one replay."""
-    jobs = read_jobs(of.traces)
-    scenario = pool("racks", MAPPINGS[of.mapping](jobs), racks=read_racks(of.traces))
-    policy = Policy.model_validate({"preset": of.preset, **json.loads(of.settings)})
-    job_traces = [job_trace(job, of.mapping) for job in jobs[: of.jobs]]
+    jobs = read_jobs(task.traces)
+    scenario = pool("racks", MAPPINGS[task.mapping](jobs), racks=read_racks(task.traces))
+    policy = Policy.model_validate({"preset": task.preset, **json.loads(task.settings)})
+    job_traces = [job_trace(job, task.mapping) for job in jobs[: task.jobs]]
     watched = Watched()
-    replayed = replay(scenario, job_traces, policy, seed=of.seed, progress=Said(of.name), decide=watched)
+    replayed = replay(scenario, job_traces, policy, seed=task.seed, progress=Said(task.name), decide=watched)
     topology = replayed.numbers["topology"]
     assert isinstance(topology, dict)
     return {
@@ -133,13 +133,15 @@ def main() -> None:
         for mapping, preset in cells
         for seed in range(args.replays)
     ]
-    found = iter(each(run, tasks, args.processes))
+    results = iter(run_all(run, tasks, args.processes))
     rows: list[Row] = []
     for figures_ in REFERENCES if args.jobs is None else []:
-        known = {name: value for name, value in zip(_COLUMNS, figures_, strict=True) if value is not None}
-        rows.append({"event": "topology", "nodes": NODES, **known, "source": _README})
+        shown_figures = {
+            name: value for name, value in zip(_COLUMNS, figures_, strict=True) if value is not None
+        }
+        rows.append({"event": "topology", "nodes": NODES, **shown_figures, "source": _README})
     for mapping, preset in cells:
-        means = mean([next(found) for _ in range(args.replays)])
+        means = mean([next(results) for _ in range(args.replays)])
         rows.append(
             {"event": "topology", "nodes": NODES, "policy": f"weir-{preset}", "mapping": mapping, **means}
         )

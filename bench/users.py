@@ -33,10 +33,10 @@ def submission(name: str, line: str) -> dict[str, object]:
     return {"project": "default", "pods": pods, "name": name, "command": ["sh", "-c", line]}
 
 
-def start_ms(submit: Callable[[dict[str, object]], tuple[int, object]], logs: Path, at: int) -> float:
+def start_ms(submit: Callable[[dict[str, object]], tuple[int, object]], logs: Path, index: int) -> float:
     """Return the milliseconds from a submission to the first line of the job; `logs` are its pool's."""
     before, begun = set(logs.glob("*/*/log")), time.time()
-    status, answer = submit(submission(f"start-{at}", "date +%s.%N"))
+    status, answer = submit(submission(f"start-{index}", "date +%s.%N"))
     if status != _CREATED:
         raise SystemExit(f"weir: the submission was refused: {answer}")
     while not any((text := path.read_text()).endswith("\n") for path in set(logs.glob("*/*/log")) - before):
@@ -54,8 +54,8 @@ def submit_all(connect: Callable[[], UnixConnection], user: pwd.struct_passwd, j
             os.setgid(user.pw_gid)
             os.setuid(user.pw_uid)
         connection = connect()
-        for at in range(jobs):
-            text = json.dumps(submission(f"true-{user.pw_uid}-{at}", "true"))
+        for index in range(jobs):
+            text = json.dumps(submission(f"true-{user.pw_uid}-{index}", "true"))
             status = _TOO_MANY
             while status == _TOO_MANY:
                 connection.request("POST", "/api/v1/workloads", text)
@@ -69,13 +69,13 @@ def submit_all(connect: Callable[[], UnixConnection], user: pwd.struct_passwd, j
 
 def jobs_per_s(socket: Path, users: list[pwd.struct_passwd], ended: Callable[[], int], jobs: int) -> float:
     """Return the jobs that a pool runs in a second, submitted by several users at once."""
-    each = jobs // len(users)
+    per_user = jobs // len(users)
     before, begun = ended(), time.monotonic()
     for user in users:
-        submit_all(lambda user=user: UnixConnection(socket, user.pw_uid, user.pw_gid), user, each)  # type: ignore[misc]
-    while ended() - before < each * len(users):
+        submit_all(lambda user=user: UnixConnection(socket, user.pw_uid, user.pw_gid), user, per_user)  # type: ignore[misc]
+    while ended() - before < per_user * len(users):
         time.sleep(0.02)
-    return each * len(users) / (time.monotonic() - begun)
+    return per_user * len(users) / (time.monotonic() - begun)
 
 
 def measure(jobs: int, rounds: int, users: list[pwd.struct_passwd]) -> dict[str, float]:
@@ -94,11 +94,11 @@ def measure(jobs: int, rounds: int, users: list[pwd.struct_passwd]) -> dict[str,
                 start_ms(
                     lambda body: shared.ask(users[0], "POST", "/api/v1/workloads", body),
                     shared.home / "jobs",
-                    at,
+                    index,
                 ),
-                start_ms(lambda body: own.ask("POST", "/api/v1/workloads", body), own.home / "jobs", at),
+                start_ms(lambda body: own.ask("POST", "/api/v1/workloads", body), own.home / "jobs", index),
             )
-            for at in range(rounds)
+            for index in range(rounds)
         ]
         together = jobs_per_s(
             shared.socket, users[:-1], lambda: shared.ask(ROOT, "GET", _DONE)[1]["total"], jobs
@@ -127,11 +127,11 @@ def main() -> None:
     os.environ.setdefault("PYTHONPATH", "src")
     users = make_users(USERS)
     try:
-        found = measure(options.jobs, options.rounds, users)
+        figures = measure(options.jobs, options.rounds, users)
     finally:
         remove_users(users)
     print(f"# {machine()}\n")
-    for name, value in found.items():
+    for name, value in figures.items():
         print(f"{name:<36}{value:>8.1f}")
 
 

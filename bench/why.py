@@ -54,17 +54,19 @@ def _end_all(client: Client) -> None:
 
 def _filled(client: Client, pending: int) -> list[str]:
     """Fill the devices, and return the names of workloads that wait."""
-    for at in range(PROJECTS):
+    for index in range(PROJECTS):
         client.ask(
-            "PUT", f"/api/v1/projects/team-{at}", {"name": f"team-{at}", "quota": {"gpu": GPUS // PROJECTS}}
+            "PUT",
+            f"/api/v1/projects/team-{index}",
+            {"name": f"team-{index}", "quota": {"gpu": GPUS // PROJECTS}},
         )
-    for at in range(GPUS + pending):
+    for index in range(GPUS + pending):
         body = {
-            "project": f"team-{at % PROJECTS}",
-            "name": f"job-{at:03d}",
+            "project": f"team-{index % PROJECTS}",
+            "name": f"job-{index:03d}",
             "command": ["sleep", "3600"],
-            "pods": [{"gpus": 1 if at < GPUS else 1 + at % 5, "cpu": "10m", "memory": "16Mi"}],
-            "priority": 50 + at % 3,
+            "pods": [{"gpus": 1 if index < GPUS else 1 + index % 5, "cpu": "10m", "memory": "16Mi"}],
+            "priority": 50 + index % 3,
         }
         client.ask("POST", "/api/v1/workloads", body)
     time.sleep(SETTLED_S)

@@ -71,8 +71,8 @@ class Compiling(BuildHookInterface[Any]):
         if missing := _missing():
             raise SystemExit(NO_COMPILER.format(missing=missing))
         self._scratch = TemporaryDirectory(prefix="weir-compiled-")
-        found = _compile(Path(self.root) / "src", Path(self._scratch.name))
-        build_data["force_include"].update(found)
+        extensions = _compile(Path(self.root) / "src", Path(self._scratch.name))
+        build_data["force_include"].update(extensions)
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
 
@@ -106,8 +106,8 @@ def _compile(source: Path, scratch: Path) -> dict[str, str]:
     from setuptools import Distribution
     from setuptools.command.build_ext import build_ext
 
-    found = {path for pattern in COMPILED for path in source.glob(pattern)}
-    files = sorted(path for path in found if not str(path).endswith(PLAIN))
+    sources = {path for pattern in COMPILED for path in source.glob(pattern)}
+    files = sorted(path for path in sources if not str(path).endswith(PLAIN))
     extensions = mypycify(
         ["--follow-imports=silent", f"--cache-dir={scratch / 'types'}", *map(str, files)],
         opt_level="2",

@@ -112,10 +112,10 @@ class Forked:
         """Return one line of the server; without one it is gone, and its children can't be waited for."""
         line = b""
         while not line.endswith(b"\n"):
-            more = self._channel.recv(1)
-            if not more:
+            received = self._channel.recv(1)
+            if not received:
                 raise ConnectionError("the prefork server is gone")
-            line += more
+            line += received
         return line.decode()
 
 

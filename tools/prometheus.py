@@ -26,9 +26,9 @@ def find() -> str:
     Raises:
         NoPackages: it can't be had.
     """
-    found = at_hand()
-    if found is not None:
-        return found
+    path = at_hand()
+    if path is not None:
+        return path
     program = _cached()
     made_once(program.parent, program.exists, _get)
     return str(program)

@@ -46,10 +46,10 @@ def run(*words: object) -> None:
 
 def digest_of(files: list[Path]) -> str:
     """Return a digest of the content of files."""
-    found = sha256()
+    digest = sha256()
     for file in files:
-        found.update(file.relative_to(ROOT).as_posix().encode() + b"\0" + file.read_bytes())
-    return found.hexdigest()
+        digest.update(file.relative_to(ROOT).as_posix().encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
 
 
 def is_marked(folder: Path, digest: str) -> bool:

@@ -93,7 +93,7 @@ class Team:
         """Delete a pod, and wait for it to be gone."""
         path = f"/api/v1/namespaces/{self.namespace}/pods/{name}"
         self.cluster.api.delete(path, grace_s=0)
-        self.cluster.until(lambda: self.cluster.api.maybe(path) is None, what=f"{name} to be gone")
+        self.cluster.until(lambda: self.cluster.api.maybe(path) is None, subject=f"{name} to be gone")
 
 
 @contextmanager

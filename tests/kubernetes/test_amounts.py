@@ -50,7 +50,7 @@ def test_a_host_port_is_taken_once_on_a_node(team: Team) -> None:
     names = ["p0", "p1", "p2"]
     for name in names:
         team.submit(name, **with_port(8080))
-    team.cluster.until(lambda: len(team.cluster.running(team.namespace)) == 2, what="two of them to run")
+    team.cluster.until(lambda: len(team.cluster.running(team.namespace)) == 2, subject="two of them to run")
     running = team.cluster.running(team.namespace)
     assert set(running.values()) == {"a", "b"}
     (left,) = set(names) - running.keys()
@@ -82,7 +82,7 @@ def test_static_pods_hold_what_they_ask_for(team: Team) -> None:
         made["metadata"]["annotations"] = {f"kubernetes.io/{key}": value for key, value in source.items()}
         api.create(made)
     try:
-        team.cluster.until(lambda: "static-b" in team.cluster.running("kube-system"), what="static pods")
+        team.cluster.until(lambda: "static-b" in team.cluster.running("kube-system"), subject="static pods")
         assert team.lands("one", 1) == "b"
         team.submit("two", 2)
         assert "outside Weir" in team.waits("two")
@@ -126,7 +126,7 @@ def priority(team: Team, name: str, value: int, **more: object) -> None:
             return True
         return False
 
-    team.cluster.until(is_known, what=f"the API server to know the priority class {name}")
+    team.cluster.until(is_known, subject=f"the API server to know the priority class {name}")
 
 
 def test_the_higher_priority_goes_first(team: Team) -> None:

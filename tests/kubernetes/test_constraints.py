@@ -163,7 +163,7 @@ def test_pod_anti_affinity_keeps_apart(team: Team) -> None:
     own = {"labels": {"app": "db"}, "affinity": pod_affinity(apart=(to(app="db"),))}
     for name in ("db-0", "db-1", "db-2"):
         team.submit(name, **own)
-    team.cluster.until(lambda: len(team.cluster.running(team.namespace)) == 2, what="two of them to run")
+    team.cluster.until(lambda: len(team.cluster.running(team.namespace)) == 2, subject="two of them to run")
     running = team.cluster.running(team.namespace)
     assert set(running.values()) == {"a", "b"}
     (left,) = {"db-0", "db-1", "db-2"} - running.keys()
@@ -339,7 +339,7 @@ def test_a_gang_is_in_one_domain_of_a_topology(team: Team) -> None:
     topology(team, "net")
     together = {"annotations": {"weir.dev/topology": "net:required=rack"}}
     team.cluster.api.create(job(team.namespace, "ring", 2, pods=3, **together))
-    team.cluster.until(lambda: len(team.cluster.running(team.namespace)) == 3, what="three to run")
+    team.cluster.until(lambda: len(team.cluster.running(team.namespace)) == 3, subject="three to run")
     assert set(team.cluster.running(team.namespace).values()) == {"n2", "n3", "n4"}
     team.cluster.api.create(job(team.namespace, "large", 2, pods=4, **together))
     path = f"/apis/weir.dev/v1alpha1/namespaces/{team.namespace}/workloads/job-large"

@@ -49,7 +49,7 @@ def remove_definitions(cluster: Cluster, names: list[str]) -> None:
         cluster.api.delete(f"{_DEFINITIONS}/{name}")
     cluster.until(
         lambda: all(cluster.api.maybe(f"{_DEFINITIONS}/{name}") is None for name in names),
-        what="the kinds to be gone",
+        subject="the kinds to be gone",
     )
 
 
@@ -57,10 +57,10 @@ def remove_definitions(cluster: Cluster, names: list[str]) -> None:
 def weir(plane: ControlPlane) -> Iterator[Weir]:
     plane.api.apply(*(definition(*kind) for kind in _KINDS))
     there = Cluster(plane)
-    there.until(lambda: all(_is_served(plane, kind) for kind in _KINDS), what="the kinds to be served")
+    there.until(lambda: all(_is_served(plane, kind) for kind in _KINDS), subject="the kinds to be served")
     install_kinds(plane.api)
     ours = ("weir.dev", "v1alpha1", "Workload", "workloads")
-    there.until(lambda: _is_served(plane, ours), what="our own kinds to be served")
+    there.until(lambda: _is_served(plane, ours), subject="our own kinds to be served")
     try:
         with scheduling(plane, "weir-kinds") as running:
             yield running
@@ -136,7 +136,7 @@ def test_a_training_job_starts_when_all_its_pods_exist(team: Team) -> None:
     team.is_left_out("master-0", "worker-0")
     train.pod("worker-1", 4, labels={ROLE: "worker"})
     team.land("master-0", "worker-0", "worker-1")
-    team.cluster.until(lambda: "pytorchjob-train" in workloads(team), what="people to be told")
+    team.cluster.until(lambda: "pytorchjob-train" in workloads(team), subject="people to be told")
 
 
 def test_a_training_job_that_does_not_fit_as_a_whole_does_not_start_in_part(team: Team) -> None:
@@ -154,7 +154,7 @@ def test_an_elastic_training_job_starts_with_its_least_and_grows(team: Team) -> 
     train = Owner(team, "PyTorchJob", "train", spec)
     for at in range(3):
         train.pod(f"worker-{at}", 8, labels={ROLE: "worker"})
-    team.cluster.until(lambda: len(team.cluster.running(team.namespace)) == 2, what="two of them to run")
+    team.cluster.until(lambda: len(team.cluster.running(team.namespace)) == 2, subject="two of them to run")
     team.cluster.add([node("c")])
     assert set(team.land("worker-0", "worker-1", "worker-2")) == {"a", "b", "c"}
 
@@ -168,7 +168,7 @@ def test_every_group_of_a_leader_worker_set_is_a_gang(team: Team) -> None:
     team.is_left_out("serve-0")
     team.cluster.until(
         lambda: len([name for name in workloads(team) if "serve" in name]) == 2,
-        what="a workload of each group",
+        subject="a workload of each group",
     )
 
 
@@ -181,7 +181,7 @@ def test_ray_starts_with_its_head_and_its_least_workers(team: Team) -> None:
         ray.pod(f"gpu-{at}", 8, labels={"ray.io/group": "gpu"})
     team.land("head")
     team.cluster.until(
-        lambda: len(team.cluster.running(team.namespace)) == 3, what="the head and two workers to run"
+        lambda: len(team.cluster.running(team.namespace)) == 3, subject="the head and two workers to run"
     )
 
 
@@ -212,8 +212,8 @@ def test_a_service_starts_pod_by_pod_and_a_job_as_its_completions_say(team: Team
             },
         }
     )
-    team.cluster.until(lambda: len(team.cluster.running(team.namespace)) == 2, what="both to run")
-    team.cluster.until(lambda: list(workloads(team)) == ["deployment-web"], what="one workload of it")
+    team.cluster.until(lambda: len(team.cluster.running(team.namespace)) == 2, subject="both to run")
+    team.cluster.until(lambda: list(workloads(team)) == ["deployment-web"], subject="one workload of it")
     team.cluster.api.create(job(team.namespace, "indexed", 8, pods=2))
-    team.cluster.until(lambda: why(team, "job-indexed"), what="a reason")
+    team.cluster.until(lambda: why(team, "job-indexed"), subject="a reason")
     assert len(team.cluster.running(team.namespace)) == 2

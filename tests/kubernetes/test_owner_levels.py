@@ -24,7 +24,7 @@ SLOW = "example.com/slow"
 def weir(plane: ControlPlane) -> Iterator[Weir]:
     plane.api.apply(definition(*JOBSET))
     there = Cluster(plane)
-    there.until(lambda: "JobSet" in kinds(plane), what="the kind to be served")
+    there.until(lambda: "JobSet" in kinds(plane), subject="the kind to be served")
     try:
         with scheduling(plane, "weir-owner-levels") as running:
             yield running

@@ -322,7 +322,9 @@ def _owner(site: Site, group: str, version: str, kind: str, spec: Object) -> Ite
     made = definition(group, version, kind, f"{kind.lower()}s")
     site.cluster.api.apply(made)
     path = f"/apis/{group}/{version}/namespaces/{site.within}/{kind.lower()}s"
-    site.cluster.until(lambda: answer(lambda: site.cluster.api.get(path)) == "", what="the kind to be served")
+    site.cluster.until(
+        lambda: answer(lambda: site.cluster.api.get(path)) == "", subject="the kind to be served"
+    )
     metadata = {"name": "owner", "namespace": site.within, "annotations": {"a": "b"}}
     site.cluster.api.post(
         path, {"apiVersion": f"{group}/{version}", "kind": kind, "metadata": metadata, "spec": spec}

@@ -86,7 +86,7 @@ def test_a_bound_volume_is_gone_to(team: Team) -> None:
     storage_class(team, "at-once", "kubernetes.io/no-provisioner", late=False)
     volume(team, "pv-b", "at-once", "b")
     claim(team, "data", "at-once")
-    team.cluster.until(lambda: is_bound(team, "data"), what="the claim to be bound")
+    team.cluster.until(lambda: is_bound(team, "data"), subject="the claim to be bound")
     assert team.lands("first", **using("data")) == "b"
     team.submit("elsewhere", **using("data"), nodeSelector={HOST: "c"})
     assert team.waits("elsewhere")
@@ -110,7 +110,7 @@ def test_a_local_volume_is_taken_for_the_first_pod(team: Team) -> None:
     team.found("a", "b")  # the watch of volumes isn't heard in step with that of pods
     claim(team, "data", "local")
     assert team.lands("first", **using("data")) == "b"
-    team.cluster.until(lambda: is_bound(team, "data"), what="the claim to be bound")
+    team.cluster.until(lambda: is_bound(team, "data"), subject="the claim to be bound")
     assert claim_as_it_is(team, "data")["spec"]["volumeName"] == "pv-fit"
     claim(team, "more", "local")
     claim(team, "too-much", "local")
@@ -143,7 +143,7 @@ def test_a_claim_made_for_the_pod_is_waited_for_and_followed(team: Team) -> None
     }
     scratch = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}
     assert team.lands("work", volumes=[scratch]) == "c"
-    team.cluster.until(lambda: is_bound(team, "work-scratch"), what="the claim to be bound")
+    team.cluster.until(lambda: is_bound(team, "work-scratch"), subject="the claim to be bound")
 
 
 def test_a_claim_that_one_pod_at_a_time_may_use(team: Team) -> None:
@@ -187,7 +187,7 @@ def test_a_node_takes_a_limited_number_of_volumes_of_a_driver(team: Team) -> Non
         groups = (team.cluster.api.maybe(path) or {}).get("spec", {}).get("groups", [])
         return any("attached-volumes/disk.example.com" in one.get("resources", {}) for one in groups)
 
-    team.cluster.until(is_counted, what="Weir to have heard of the driver")
+    team.cluster.until(is_counted, subject="Weir to have heard of the driver")
     team.submit("second", **using("data-2"), **here)
     assert team.waits("second")
     assert team.lands("elsewhere", **using("data-3")) in ("b", "c")

@@ -13,7 +13,7 @@ from .running import key_of, pods_of
 
 def picture(cluster: Cluster, *, history: bool = True) -> dict[str, Any]:
     """Everything on which the engine decides; without `history` only what follows from how things are now."""
-    found = {
+    view = {
         "room": _columns(cluster, cluster.free_capacity),
         "releasing": _columns(cluster, cluster.releasing),
         "ledger": _ledger(cluster),
@@ -22,60 +22,62 @@ def picture(cluster: Cluster, *, history: bool = True) -> dict[str, Any]:
         "running": sorted(name for jobs in cluster.running.values() for name in jobs),
         "nominated": sorted(cluster.nominated),
         "incomplete": sorted(cluster.incomplete),
-        "priorities": {at: dict(sorted(of.items())) for at, of in sorted(cluster.priorities.items()) if of},
+        "priorities": {
+            level: dict(sorted(jobs.items())) for level, jobs in sorted(cluster.priorities.items()) if jobs
+        },
         "pods on": {
-            cluster.node_names[at]: sorted(map(key_of, pods))
-            for at, pods in enumerate(cluster.pods_on)
+            cluster.node_names[index]: sorted(map(key_of, pods))
+            for index, pods in enumerate(cluster.pods_on)
             if pods
         },
         "movable": _movable(cluster),
     }
     if history:
-        found["mix"] = [(shape.id, count) for shape, count in cluster.mix.drawn]
-        found["learned"] = cluster.runtimes.version
-    return found
+        view["mix"] = [(shape.id, count) for shape, count in cluster.mix.drawn]
+        view["learned"] = cluster.runtimes.version
+    return view
 
 
-def differs(one: Any, other: Any, at: str = "") -> list[str]:
+def differs(one: Any, other: Any, path: str = "") -> list[str]:
     """Return the differences of two views, each as one line."""
     if isinstance(one, dict) and isinstance(other, dict):
-        found = []
+        differences = []
         for key in {**one, **other}:
-            found += differs(one.get(key), other.get(key), f"{at}{key}: ")
-        return found
-    return [] if one == other else [f"{at}{one} and {other}"]
+            differences += differs(one.get(key), other.get(key), f"{path}{key}: ")
+        return differences
+    return [] if one == other else [f"{path}{one} and {other}"]
 
 
 def _columns(cluster: Cluster, columns: CapacityColumns) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for at, node in enumerate(cluster.nodes):
+    columns_by_node: dict[str, Any] = {}
+    for index, node in enumerate(cluster.nodes):
         if node is not None:
-            free = {name: int(columns.free[row, at]) for row, name in enumerate(cluster.rows.names)}
-            found[node.name] = (
+            free = {name: int(columns.free[row, index]) for row, name in enumerate(cluster.rows.names)}
+            columns_by_node[node.name] = (
                 {name: amount for name, amount in sorted(free.items()) if amount},
-                columns.share[at, : node.gpus].tolist(),
-                columns.memory[at, : node.gpus].tolist(),
+                columns.share[index, : node.gpus].tolist(),
+                columns.memory[index, : node.gpus].tolist(),
                 {
                     name: pods
-                    for row, name in sorted(enumerate(cluster.marks.names), key=lambda of: of[1])
-                    if (pods := int(columns.marks[row, at]))
+                    for row, name in sorted(enumerate(cluster.marks.names), key=lambda pair: pair[1])
+                    if (pods := int(columns.marks[row, index]))
                 },
             )
-    return found
+    return columns_by_node
 
 
 def _ledger(cluster: Cluster) -> dict[str, Any]:
     ledger = cluster.ledger
-    found: dict[str, Any] = {}
-    for at, queue in enumerate(ledger.queues):
+    by_queue: dict[str, Any] = {}
+    for index, queue in enumerate(ledger.queues):
         for table in ("allocated", "fixed", "asked"):
-            line = getattr(ledger, table)[at]
+            line = getattr(ledger, table)[index]
             amounts = dict(zip(cluster.rows.names, line, strict=True))
-            found[f"{table} of {queue.name}"] = {
+            by_queue[f"{table} of {queue.name}"] = {
                 name: value for name, value in sorted(amounts.items()) if value
             }
-        found[f"sharing of {queue.name}"] = ledger.sharing[at]
-    return found
+        by_queue[f"sharing of {queue.name}"] = ledger.sharing[index]
+    return by_queue
 
 
 def _job(cluster: Cluster, name: str) -> dict[str, Any]:
@@ -96,23 +98,23 @@ def _job(cluster: Cluster, name: str) -> dict[str, Any]:
 
 def _waiting(cluster: Cluster) -> list[Any]:
     """The classes by who is in them and what they ask for next; each job in its own class, each class in its lists."""
-    found = []
+    classes = []
     for pending in cluster.waiting.values():
         assert pending in cluster.waiting_of[pending.project]
         assert all(job.waiting is pending for _, _, job in pending.members)
         members = [name for _, name, _ in pending.members]
         request = sorted((cluster.rows.names[row], amount) for row, amount in pending.step.request)
-        found.append((members, list(pending.step.lacks), pending.step.standing, request))
-    assert sum(len(of) for of in cluster.waiting_of.values()) == len(found)
-    return sorted(found)
+        classes.append((members, list(pending.step.lacks), pending.step.standing, request))
+    assert sum(len(queued) for queued in cluster.waiting_of.values()) == len(classes)
+    return sorted(classes)
 
 
 def _movable(cluster: Cluster) -> dict[str, tuple[int, int]]:
     """Preemptible running pods and their whole devices by node, as the columns of what runs have it."""
     columns = cluster.running_pods
-    found: dict[str, tuple[int, int]] = {}
+    by_workload: dict[str, tuple[int, int]] = {}
     for row in np.flatnonzero((columns.node >= 0) & np.isfinite(columns.restart)).tolist():
         name = cluster.node_names[int(columns.node[row])]
-        pods, whole = found.get(name, (0, 0))
-        found[name] = (pods + 1, whole + int(columns.whole[row]))
-    return found
+        pods, whole = by_workload.get(name, (0, 0))
+        by_workload[name] = (pods + 1, whole + int(columns.whole[row]))
+    return by_workload

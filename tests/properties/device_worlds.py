@@ -15,7 +15,7 @@ def weighted_worlds(draw: st.DrawFn, **kinds: Any) -> World:
     """Return a world in which devices of some nodes, and those that some pods ask for, have a weight."""
     world: World = draw(worlds(**kinds))
     weights = st.sampled_from((WHOLE_MILLI, 142, 500, 2000))
-    found = []
+    workloads = []
     for workload in world.workloads:
         weight = draw(weights)
         groups = [
@@ -24,9 +24,9 @@ def weighted_worlds(draw: st.DrawFn, **kinds: Any) -> World:
             else group
             for group in workload.groups
         ]
-        found.append(replace(workload, groups=tuple(groups)))
-    nodes = tuple(replace(each, gpu_weight_milli=draw(weights)) for each in world.nodes)
-    return replace(world, nodes=nodes, workloads=tuple(found))
+        workloads.append(replace(workload, groups=tuple(groups)))
+    nodes = tuple(replace(world_node, gpu_weight_milli=draw(weights)) for world_node in world.nodes)
+    return replace(world, nodes=nodes, workloads=tuple(workloads))
 
 
 SLICE = "nvidia.com/mig-1g.10gb"
@@ -48,7 +48,7 @@ SHARED = (
 def shared_worlds(draw: st.DrawFn, **kinds: Any) -> World:
     """Return a world in which most pods hold parts of devices."""
     world: World = draw(worlds(**kinds))
-    found = []
+    workloads = []
     for workload in world.workloads:
         groups = []
         for group in workload.groups:
@@ -61,6 +61,8 @@ def shared_worlds(draw: st.DrawFn, **kinds: Any) -> World:
                 further=part.further,
             )
             groups.append(replace(group, request=request))
-        found.append(replace(workload, groups=tuple(groups)))
-    nodes = tuple(replace(each, capacity={**each.capacity, SLICE: 2}) for each in world.nodes)
-    return replace(world, nodes=nodes, workloads=tuple(found))
+        workloads.append(replace(workload, groups=tuple(groups)))
+    nodes = tuple(
+        replace(world_node, capacity={**world_node.capacity, SLICE: 2}) for world_node in world.nodes
+    )
+    return replace(world, nodes=nodes, workloads=tuple(workloads))

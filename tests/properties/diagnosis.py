@@ -121,8 +121,8 @@ class Diagnosis:
                 return Cause.PRIORITY
         else:
             level = next(
-                at
-                for at, (own, other) in enumerate(zip(self.job.path, victim.path, strict=False))
+                level
+                for level, (own, other) in enumerate(zip(self.job.path, victim.path, strict=False))
                 if own != other
             )
             if not self.claims_at(level):
@@ -145,12 +145,13 @@ class Diagnosis:
         quota = self._queues[queue].quota
         above = {name: self._amount(queue, name) - quota.get(name, UNLIMITED) for name in self._wants}
         if self._by_quota(level):
-            if any(more > 0 for more in above.values()):
+            if any(excess > 0 for excess in above.values()):
                 return True
             if self._may_pass_guarantees(level) and self._is_scaled_down(level, queue):
                 return True
         return self._by_share(level) and any(
-            more > 0 and self._amount(queue, name) > self._share(queue, name) for name, more in above.items()
+            excess > 0 and self._amount(queue, name) > self._share(queue, name)
+            for name, excess in above.items()
         )
 
     def _may_pass_guarantees(self, level: int) -> bool:
@@ -171,15 +172,15 @@ class Diagnosis:
 def owners_of(cluster: Cluster, project: int) -> list[Job]:
     """Return the pending workloads of a project that its quota covers in their order, each after those before."""
     pending = [
-        (of.line_key(at), member[2])
-        for of in cluster.waiting.values()
-        if of.project == project
-        for at, member in enumerate(of.members)
+        (queued.line_key(index), member[2])
+        for queued in cluster.waiting.values()
+        if queued.project == project
+        for index, member in enumerate(queued.members)
     ]
     amounts, queue = held(cluster, fixed=False), cluster.ledger.queues[project]
     left = {name: most - amounts[queue.name, name] for name, most in queue.quota.items()}
     empty = floors(cluster, without=list(cluster.jobs.values()))
-    found = []
+    owners = []
     for _, job in sorted(pending, key=lambda entry: entry[0]):
         wanted = next_steps(job)[0]
         wants = {name: amount_wanted(cluster, wanted, name) for name in left}
@@ -187,6 +188,6 @@ def owners_of(cluster: Cluster, project: int) -> list[Job]:
             continue
         groups = zip(job.spec.groups, job.spec.needed(), strict=True)
         if all(fits(cluster, [group.request] * need, empty) for group, need in groups):
-            found.append(job)
+            owners.append(job)
             left = {name: most - wants[name] for name, most in left.items()}
-    return found
+    return owners

@@ -19,8 +19,10 @@ class Floor:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.free = dict(node.capacity)
-        self.share = [0 if at in node.foreign_devices else WHOLE_MILLI for at in range(node.gpus)]
-        self.memory = [0 if at in node.foreign_devices else node.gpu_memory for at in range(node.gpus)]
+        self.share = [0 if device in node.foreign_devices else WHOLE_MILLI for device in range(node.gpus)]
+        self.memory = [
+            0 if device in node.foreign_devices else node.gpu_memory for device in range(node.gpus)
+        ]
 
     def take(self, request: Request, devices: Sequence[int], sign: int = 1) -> None:
         """A pod is there (sign -1: no more)."""
@@ -44,24 +46,24 @@ class Floor:
             for device, left in enumerate(self.share)
             if left >= milli and self.memory[device] >= memory and request.devices
         ]
-        seen, found = set(), []
+        seen, choices = set(), []
         for devices in combinations(open_, request.devices):
             kind = tuple(sorted((self.share[device], self.memory[device]) for device in devices))
             if kind not in seen:
                 seen.add(kind)
-                found.append(devices)
-        return found
+                choices.append(devices)
+        return choices
 
 
 def floors(cluster: Cluster, without: Sequence[Job] = ()) -> dict[int, Floor]:
     """Return the free capacity of every node, without nominations, if these jobs were gone."""
-    found = {at: Floor(node) for at, node in enumerate(cluster.nodes) if node is not None}
+    by_node = {index: Floor(node) for index, node in enumerate(cluster.nodes) if node is not None}
     for pod in everyone(cluster):
         if pod.nomination is not None:
-            found[pod.nomination[0]].take(pod.shape.request, pod.nomination[1])
+            by_node[pod.nomination[0]].take(pod.shape.request, pod.nomination[1])
         if pod.phase in (Phase.RUNNING, Phase.STOPPING) and pod.job not in without:
-            found[pod.node].take(pod.shape.request, pod.devices)
-    return found
+            by_node[pod.node].take(pod.shape.request, pod.devices)
+    return by_node
 
 
 def fits(cluster: Cluster, wanted: Sequence[Request], free: dict[int, Floor]) -> bool:
@@ -98,8 +100,8 @@ def next_steps(job: Job) -> list[list[Request]]:
     groups, needed = job.spec.groups, job.spec.needed()
     missing = [max(0, need - have) for need, have in zip(needed, job.placed, strict=True)]
     if not any(missing):
-        return [[group.request] for at, group in enumerate(groups) if job.placed[at] < group.count]
-    return [[groups[at].request for at, lack in enumerate(missing) for _ in range(lack)]]
+        return [[group.request] for index, group in enumerate(groups) if job.placed[index] < group.count]
+    return [[groups[index].request for index, lack in enumerate(missing) for _ in range(lack)]]
 
 
 def passes_gates(cluster: Cluster, job: Job, wanted: Sequence[Request], without: Sequence[Job] = ()) -> bool:
@@ -130,7 +132,7 @@ def over_quota(cluster: Cluster, job: Job, wanted: Sequence[Request], without: S
 
 
 def _path(cluster: Cluster, job: Job) -> list[Queue]:
-    return [cluster.ledger.queues[at] for at in job.path]
+    return [cluster.ledger.queues[index] for index in job.path]
 
 
 def amount_wanted(cluster: Cluster, wanted: Sequence[Request], resource: str) -> int:

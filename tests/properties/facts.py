@@ -36,7 +36,7 @@ def _plain(value: Any, seen: dict[int, int]) -> Any:
         return f"object {seen[id(value)]}"
     seen[id(value)] = len(seen)
     name = type(value).__name__
-    slots = [slot for each in type(value).__mro__ for slot in getattr(each, "__slots__", ())]
+    slots = [slot for base in type(value).__mro__ for slot in getattr(base, "__slots__", ())]
     slots += list(getattr(value, "__dict__", ()))
     kept = [slot for slot in slots if slot not in DERIVED.get(name, ()) and hasattr(value, slot)]
     return name, [(slot, _plain(getattr(value, slot), seen)) for slot in kept]

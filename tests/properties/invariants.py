@@ -39,8 +39,8 @@ def _fits(cluster: Cluster, when: str, places: Iterable[tuple[Pod, int, tuple[in
     memory: Counter[tuple[int, int]] = Counter()
     wholes: Counter[tuple[int, int]] = Counter()
     amounts: Counter[tuple[int, str]] = Counter()
-    for pod, at, devices in places:
-        node, request = cluster.nodes[at], pod.shape.request
+    for pod, index, devices in places:
+        node, request = cluster.nodes[index], pod.shape.request
         assert node is not None, f"{key_of(pod)} is on a lost node"
         assert len(set(devices)) == len(devices) == request.devices, f"{key_of(pod)} has devices {devices}"
         assert all(device < node.gpus for device in devices), (
@@ -50,20 +50,24 @@ def _fits(cluster: Cluster, when: str, places: Iterable[tuple[Pod, int, tuple[in
         if request.gpu_models and request.devices:
             assert node.gpu_model in request.gpu_models, f"{key_of(pod)} is on a {node.gpu_model}"
         for device in devices:
-            shares[at, device] += request.share_on(node.gpu_memory)
-            memory[at, device] += request.memory_on(node.gpu_memory)
-            wholes[at, device] += request.is_whole and not request.gpu_memory
+            shares[index, device] += request.share_on(node.gpu_memory)
+            memory[index, device] += request.memory_on(node.gpu_memory)
+            wholes[index, device] += request.is_whole and not request.gpu_memory
         wanted = {"cpu": request.cpu_milli, "memory": request.memory, "pods": 1, **dict(request.further)}
         for name, amount in wanted.items():
-            amounts[at, name] += amount
-    for (at, device), milli in shares.items():
-        node = cluster.nodes[at]
+            amounts[index, name] += amount
+    for (index, device), milli in shares.items():
+        node = cluster.nodes[index]
         assert node is not None
         assert milli <= WHOLE_MILLI, f"{when}, device {device} of {node.name} carries {milli} thousandths"
-        assert memory[at, device] <= node.gpu_memory, f"{when}, device {device} of {node.name} lacks memory"
-        assert wholes[at, device] <= 1, f"{when}, two pods have the whole of device {device} of {node.name}"
-    for (at, name), amount in amounts.items():
-        node = cluster.nodes[at]
+        assert memory[index, device] <= node.gpu_memory, (
+            f"{when}, device {device} of {node.name} lacks memory"
+        )
+        assert wholes[index, device] <= 1, (
+            f"{when}, two pods have the whole of device {device} of {node.name}"
+        )
+    for (index, name), amount in amounts.items():
+        node = cluster.nodes[index]
         assert node is not None
         most = node.capacity.get(name, 0)
         assert amount <= most, f"{when}, {node.name} carries {amount} of {most} {name}"
@@ -81,19 +85,19 @@ def charges(request: Request) -> dict[str, int]:
 def held(cluster: Cluster, *, fixed: bool, without: Iterable[Job] = ()) -> Counter[tuple[str, str]]:
     """Return the usage of each queue by resource, nominations included, in all or of non-preemptible work."""
     gone = {job.spec.name for job in without}
-    found: Counter[tuple[str, str]] = Counter()
+    usage: Counter[tuple[str, str]] = Counter()
     for pod in everyone(cluster):
         if pod.phase is not Phase.RUNNING and pod.nomination is None:
             continue
         if pod.job.spec.name in gone or (fixed and pod.job.spec.preemptible):
             continue
-        count(cluster, pod, pod.nomination[0] if pod.nomination is not None else pod.node, found)
-    return found
+        count(cluster, pod, pod.nomination[0] if pod.nomination is not None else pod.node, usage)
+    return usage
 
 
-def count(cluster: Cluster, pod: Pod, at: int, usage: Counter[tuple[str, str]], sign: int = 1) -> None:
+def count(cluster: Cluster, pod: Pod, index: int, usage: Counter[tuple[str, str]], sign: int = 1) -> None:
     """Add what a pod counts with on a node to the usage of its queues."""
-    node, request = cluster.nodes[at], pod.shape.request
+    node, request = cluster.nodes[index], pod.shape.request
     amounts = charges(request)
     if request.devices and node is not None:
         milli = request.devices * request.share_on(node.gpu_memory) * request.gpu_weight_milli // WHOLE_MILLI
@@ -116,17 +120,19 @@ def books_agree(cluster: Cluster, plan: Plan, accounting: Accounting) -> None:
     assert accounting.leaving == set(evicted), "other pods leave than are evicted"
     places = [*plan.binds, *(place for nominated in plan.nominations for place in nominated.places)]
     new = [(_pod(cluster, place.pod), cluster.node_at[place.node]) for place in places]
-    changes = [(pod, at, 1) for pod, at in new if pod.nomination is None]
+    changes = [(pod, index, 1) for pod, index in new if pod.nomination is None]
     changes += [(pod, pod.node, -1) for pod in evicted]
     ledger, rows = cluster.ledger, cluster.rows.names
     for fixed, used in ((False, accounting.overlay.used), (True, accounting.overlay.fixed)):
         expected = held(cluster, fixed=fixed)
-        for pod, at, sign in changes:
+        for pod, index, sign in changes:
             if not (fixed and pod.job.spec.preemptible):
-                count(cluster, pod, at, expected, sign)
+                count(cluster, pod, index, expected, sign)
         for queue, line in zip(ledger.queues, used, strict=True):
             charged = {name: amount for name, amount in zip(rows, line, strict=True) if amount}
-            wanted = {name: amount for (of, name), amount in expected.items() if of == queue.name and amount}
+            wanted = {
+                name: amount for (owner, name), amount in expected.items() if owner == queue.name and amount
+            }
             assert charged == wanted, f"{queue.name}: {charged} charged, {wanted} with the plan"
 
 
@@ -213,44 +219,46 @@ def _pod(cluster: Cluster, key: PodKey) -> Pod:
 
 def pod_rules_hold(cluster: Cluster, plan: Plan) -> None:
     """Asked before it is carried out: no pod is bound where a rule of it forbids it, as things then stand."""
-    there: Counter[tuple[int, str]] = Counter()  # by node and mark
-    for at, node in enumerate(cluster.nodes):
+    bearers: Counter[tuple[int, str]] = Counter()  # by node and mark
+    for index, node in enumerate(cluster.nodes):
         if node is not None:
             for mark, pods in node.foreign_marks.items():
-                there[at, mark] += pods
+                bearers[index, mark] += pods
     for pod in everyone(cluster):
         places = [pod.node] if pod.phase in HOLDS else []
         places += [] if pod.nomination is None else [pod.nomination[0]]
-        for at in places:
-            _bear(there, pod, at, 1)
+        for index in places:
+            _bear(bearers, pod, index, 1)
     for _, binds in groupby(plan.binds, key=lambda place: place.pod.workload):
         bound = [(_pod(cluster, place.pod), cluster.node_at[place.node]) for place in binds]
-        for pod, at in bound:
+        for pod, index in bound:
             if pod.nomination is None:
-                _bear(there, pod, at, 1)
-        for pod, at in bound:
-            _bear(there, pod, at, -1)
+                _bear(bearers, pod, index, 1)
+        for pod, index in bound:
+            _bear(bearers, pod, index, -1)
             for rule in pod.shape.request.pod_rules:
                 if not rule.weight:
-                    assert _allows(cluster, pod, rule, at, there), f"{key_of(pod)} on n{at} against {rule}"
-            _bear(there, pod, at, 1)
+                    assert _allows(cluster, pod, rule, index, bearers), (
+                        f"{key_of(pod)} on n{index} against {rule}"
+                    )
+            _bear(bearers, pod, index, 1)
 
 
-def _bear(there: Counter[tuple[int, str]], pod: Pod, at: int, sign: int) -> None:
+def _bear(bearers: Counter[tuple[int, str]], pod: Pod, index: int, sign: int) -> None:
     for mark in pod.shape.request.marks:
-        there[at, mark] += sign
+        bearers[index, mark] += sign
 
 
 def _allows(
-    cluster: Cluster, pod: Pod, rule: PodAffinityRule, at: int, there: Counter[tuple[int, str]]
+    cluster: Cluster, pod: Pod, rule: PodAffinityRule, index: int, bearers: Counter[tuple[int, str]]
 ) -> bool:
     """By the words of Kubernetes, domain by domain."""
     domains: dict[str, int] = {}
     for other, node in enumerate(cluster.nodes):
         if node is not None and rule.topology in node.labels:
             domain = node.labels[rule.topology]
-            domains[domain] = domains.get(domain, 0) + there[other, rule.mark]
-    node = cluster.nodes[at]
+            domains[domain] = domains.get(domain, 0) + bearers[other, rule.mark]
+    node = cluster.nodes[index]
     assert node is not None
     own = node.labels.get(rule.topology)
     bears = rule.mark in pod.shape.request.marks

@@ -29,7 +29,9 @@ def model_bound_worlds(draw: st.DrawFn, **kinds: Any) -> World:
         limit = {f"gpu.{model}": draw(amounts) * WHOLE_MILLI for model in bounded}
         limit = {name: most + quota.get(name, 0) for name, most in limit.items()}
         queues.append(replace(queue, quota={**queue.quota, **quota}, limit={**queue.limit, **limit}))
-    nodes = tuple(replace(each, gpu_model=draw(st.sampled_from(("A100", "H100")))) for each in world.nodes)
+    nodes = tuple(
+        replace(world_node, gpu_model=draw(st.sampled_from(("A100", "H100")))) for world_node in world.nodes
+    )
     return replace(world, queues=tuple(queues), nodes=nodes)
 
 
@@ -39,10 +41,12 @@ def swapping_worlds(draw: st.DrawFn) -> World:
     world: World = draw(model_bound_worlds())
     limits = st.sampled_from(({}, {"gpu": 1000}, {"gpu": 2000}, {"gpu.A100": 1000}))
     queues = [Queue("d", is_project=False, limit=draw(limits))]
-    queues += [Queue(f"p{at}", "d", quota={"gpu": 0}, limit=draw(limits)) for at in range(4)]
+    queues += [Queue(f"p{index}", "d", quota={"gpu": 0}, limit=draw(limits)) for index in range(4)]
     sizes = st.sampled_from((1, 1, 2))
-    long = [single(f"long{at}", f"p{1 + 2 * (at % 2)}", draw(sizes)) for at in range(5)]
-    short = [single(f"short{at}", f"p{2 * (at % 2)}", draw(sizes), priority=50 + at) for at in range(5)]
+    long = [single(f"long{index}", f"p{1 + 2 * (index % 2)}", draw(sizes)) for index in range(5)]
+    short = [
+        single(f"short{index}", f"p{2 * (index % 2)}", draw(sizes), priority=50 + index) for index in range(5)
+    ]
     steps = [(Does.SUBMIT, 4), (Does.CYCLE, 0), (Does.SUBMIT, 4)]
     for _ in range(4):
         steps += [(Does.SAVE, which) for which in draw(st.lists(st.integers(0, 4), min_size=1, max_size=4))]

@@ -67,10 +67,10 @@ class World:
     def __repr__(self) -> str:
         """Return it as readable text: hypothesis prints it when a property fails."""
         lines = ["a world of"]
-        lines += [f"  {_told(each)}" for each in (*self.nodes, *self.queues)]
-        for each in self.workloads:
-            lines.append(f"  {_told(each, 'groups')}")
-            lines += [f"    {_told(group, 'request')} {_told(group.request)}" for group in each.groups]
+        lines += [f"  {_told(part)}" for part in (*self.nodes, *self.queues)]
+        for workload in self.workloads:
+            lines.append(f"  {_told(workload, 'groups')}")
+            lines += [f"    {_told(group, 'request')} {_told(group.request)}" for group in workload.groups]
         lines.append(f"  policy {self.policy.model_dump(exclude_defaults=True)}")
         lines.append("  " + ", ".join(f"{does.name} {which}" for does, which in self.steps))
         lines.append(f"  stops take {self.stops_after} cycles of {self.tick_s} s")
@@ -80,37 +80,37 @@ class World:
         printer.text(repr(self))
 
 
-def _told(of: Any, *without: str) -> str:
+def _told(part: Any, *without: str) -> str:
     """A noun by what differs from the usual."""
     usual = {"cpu_milli": 1000, "memory": GI, "share_milli": WHOLE_MILLI}
     reported = []
-    for each in fields(of):
-        value = getattr(of, each.name)
+    for attribute in fields(part):
+        value = getattr(part, attribute.name)
         if (
-            each.name not in without
-            and value != usual.get(each.name, each.default)
+            attribute.name not in without
+            and value != usual.get(attribute.name, attribute.default)
             and value not in ((), {}, "")
         ):
-            reported.append(f"{each.name}={value}")
-    return f"{type(of).__name__}({', '.join(reported)})"
+            reported.append(f"{attribute.name}={value}")
+    return f"{type(part).__name__}({', '.join(reported)})"
 
 
-def node(name: str, gpus: int, **more: object) -> Node:
+def node(name: str, gpus: int, **options: object) -> Node:
     """A node with plenty of everything else, unless said otherwise."""
     capacity = {
-        "cpu": int(more.pop("cpu", 64)) * 1000,  # type: ignore[call-overload]
-        "memory": int(more.pop("memory", 512)) * GI,  # type: ignore[call-overload]
-        "pods": int(more.pop("pods", 110)),  # type: ignore[call-overload]
+        "cpu": int(options.pop("cpu", 64)) * 1000,  # type: ignore[call-overload]
+        "memory": int(options.pop("memory", 512)) * GI,  # type: ignore[call-overload]
+        "pods": int(options.pop("pods", 110)),  # type: ignore[call-overload]
     }
-    labels = {"kubernetes.io/hostname": name, **more.pop("labels", {})}  # type: ignore[dict-item]
-    memory = int(more.pop("gpu_memory", 16)) * GI  # type: ignore[call-overload]
-    return Node(name, gpus, memory, capacity, labels=labels, **more)  # type: ignore[arg-type]
+    labels = {"kubernetes.io/hostname": name, **options.pop("labels", {})}  # type: ignore[dict-item]
+    memory = int(options.pop("gpu_memory", 16)) * GI  # type: ignore[call-overload]
+    return Node(name, gpus, memory, capacity, labels=labels, **options)  # type: ignore[arg-type]
 
 
-def single(name: str, project: str, devices: int = 1, **more: object) -> Workload:
+def single(name: str, project: str, devices: int = 1, **options: object) -> Workload:
     """A workload of one pod of whole devices."""
     group = PodGroup("0", Request(devices=devices))
-    return Workload(name, project, (group,), 1, **{"submitted_s": 0.0, **more})  # type: ignore[arg-type]
+    return Workload(name, project, (group,), 1, **{"submitted_s": 0.0, **options})  # type: ignore[arg-type]
 
 
 # What there is
@@ -119,12 +119,12 @@ def single(name: str, project: str, devices: int = 1, **more: object) -> Workloa
 @st.composite
 def nodes(draw: st.DrawFn, most: int = 4, models: bool = True, marks: bool = False) -> tuple[Node, ...]:
     """A few nodes, in racks, of some models."""
-    found = []
-    for at in range(draw(st.sampled_from(range(1, most + 1)))):
+    drawn = []
+    for index in range(draw(st.sampled_from(range(1, most + 1)))):
         gpus = draw(st.sampled_from((4, 4, 3, 2, 1, 0)))
-        found.append(
+        drawn.append(
             node(
-                f"n{at}",
+                f"n{index}",
                 gpus,
                 cpu=draw(st.sampled_from((64, 64, 8, 5))),
                 gpu_memory=draw(st.sampled_from((16, 16, 80))),
@@ -136,7 +136,7 @@ def nodes(draw: st.DrawFn, most: int = 4, models: bool = True, marks: bool = Fal
                 else (),
             )
         )
-    return tuple(found)
+    return tuple(drawn)
 
 
 @st.composite
@@ -145,18 +145,20 @@ def trees(
 ) -> tuple[Queue, ...]:
     """A tree of departments up to two deep, and projects in it or beside it."""
     departments: list[Queue] = []
-    for at in range(draw(st.integers(0, 3)) if deep else 0):
+    for index in range(draw(st.integers(0, 3)) if deep else 0):
         parent = draw(st.sampled_from([None, *(queue.name for queue in departments)]))
-        departments.append(draw(_queue(f"d{at}", parent, False, at, limits)))
+        departments.append(draw(_queue(f"d{index}", parent, False, index, limits)))
     projects = []
-    for at in range(draw(st.sampled_from((*range(2, projects_max + 1), 1)))):
+    for index in range(draw(st.sampled_from((*range(2, projects_max + 1), 1)))):
         parent = draw(st.sampled_from([None, *(queue.name for queue in departments)]))
-        projects.append(draw(_queue(f"p{at}", parent, True, len(departments) + at, limits)))
+        projects.append(draw(_queue(f"p{index}", parent, True, len(departments) + index, limits)))
     return (*departments, *projects)
 
 
 @st.composite
-def _queue(draw: st.DrawFn, name: str, parent: str | None, is_project: bool, at: int, limits: bool) -> Queue:
+def _queue(
+    draw: st.DrawFn, name: str, parent: str | None, is_project: bool, index: int, limits: bool
+) -> Queue:
     quota = {"gpu": draw(st.sampled_from((0, 0, 1, 2, 3, 4, 6))) * WHOLE_MILLI}
     if draw(st.sampled_from(_SELDOM)):
         quota = {}
@@ -173,7 +175,7 @@ def _queue(draw: st.DrawFn, name: str, parent: str | None, is_project: bool, at:
         limit,
         {"gpu": float(draw(st.sampled_from((1, 1, 1, 2, 3, 0))))},
         draw(st.sampled_from((100, 100, 100, 200, 50))),
-        60.0 * at,
+        60.0 * index,
     )
 
 
@@ -224,8 +226,8 @@ def workloads(
     groups_max: int = 2,
 ) -> tuple[Workload, ...]:
     """Workloads of these projects: single pods, gangs, elastic ones, of several groups."""
-    found = []
-    for at in range(draw(st.sampled_from(range(least, most + 1)))):
+    drawn = []
+    for index in range(draw(st.sampled_from(range(least, most + 1)))):
         groups = []
         marks = tuple(mark for mark in MARKS if rules and draw(st.booleans()))
         pod_rules = tuple(draw(st.lists(st.sampled_from(POD_RULES), max_size=2))) if rules else ()
@@ -238,9 +240,9 @@ def workloads(
         minima = sum(group.min for group in groups)
         extra = draw(st.sampled_from((0, 0, 0, 1)))
         priority = draw(st.sampled_from((50, 50, 50, 60, 90, 125)))
-        found.append(
+        drawn.append(
             Workload(
-                name=f"w{at}",
+                name=f"w{index}",
                 project=draw(st.sampled_from(list(projects))),
                 groups=tuple(groups),
                 min_pods=min(minima + extra, sum(group.count for group in groups)),
@@ -253,7 +255,7 @@ def workloads(
                 user=draw(st.sampled_from(("", "ada"))),
             )
         )
-    return tuple(found)
+    return tuple(drawn)
 
 
 MARKS = ("m0", "m1")
@@ -317,11 +319,15 @@ def altered(node: Node, which: int) -> Node:
 
 def resized(workload: Workload, which: int) -> Workload:
     """The workload with another number of pods in one of its groups; fewer, if it can be, of every third."""
-    at = which % len(workload.groups)
-    group = workload.groups[at]
+    index = which % len(workload.groups)
+    group = workload.groups[index]
     count = max(1, group.count - 1) if which % 3 == 0 else group.count + which % 3
     needed = count if group.min == group.count else min(group.min, count)
-    groups = (*workload.groups[:at], replace(group, count=count, min=needed), *workload.groups[at + 1 :])
+    groups = (
+        *workload.groups[:index],
+        replace(group, count=count, min=needed),
+        *workload.groups[index + 1 :],
+    )
     fewer = min(workload.min_pods, sum(group.count for group in groups))
     return replace(workload, groups=groups, min_pods=max(fewer, sum(group.min for group in groups)))
 
@@ -329,9 +335,9 @@ def resized(workload: Workload, which: int) -> Workload:
 def changed(workload: Workload, which: int, projects: Sequence[str]) -> Workload:
     """The workload with something else about it."""
     group = workload.groups[0]
-    more = replace(group, request=replace(group.request, cpu_milli=group.request.cpu_milli + 1000))
+    larger = replace(group, request=replace(group.request, cpu_milli=group.request.cpu_milli + 1000))
     return (
-        replace(workload, groups=(more, *workload.groups[1:])),
+        replace(workload, groups=(larger, *workload.groups[1:])),
         replace(workload, priority=workload.priority + 7),
         replace(workload, preemptible=not workload.preemptible),
         replace(workload, project=projects[which % len(projects)]),

@@ -64,11 +64,11 @@ class Running:
     def learn_run_times(self) -> None:
         """Have workloads ended of each project: those of every other one ran long."""
         projects = [queue.name for queue in self.world.queues if queue.is_project]
-        for at, project in enumerate(projects):
+        for index, project in enumerate(projects):
             for number in range(2 * MIN_SAMPLES):
                 ended = single(f"{project}-ended-{number}", project, 1 + number % 2)
                 self.tell(WorkloadSubmitted(ended, self.now_s))
-                ran_s = 1e5 if at % 2 else 10.0
+                ran_s = 1e5 if index % 2 else 10.0
                 self.tell(WorkloadEnded(ended.name, WorkloadOutcome.SUCCEEDED, self.now_s, ran_s))
 
     # What happens
@@ -93,9 +93,9 @@ class Running:
         elif does is Does.WAIT:
             self.now_s += 100.0 * which
         elif does is Does.ALTER:
-            at = which % len(self.world.nodes)
-            if self.cluster.nodes[at] is not None:
-                self.tell(NodeSet(altered(self.world.nodes[at], which)))
+            index = which % len(self.world.nodes)
+            if self.cluster.nodes[index] is not None:
+                self.tell(NodeSet(altered(self.world.nodes[index], which)))
         elif does in (Does.LOSE, Does.RETURN):
             self._node(does, which)
         else:
@@ -131,14 +131,16 @@ class Running:
         elif does is Does.SAVE:
             self.tell(Checkpointed(job.spec.name, self.now_s))
         elif does is Does.CRASH:
-            there = [pod for pod in pods_of(job) if pod.phase in (Phase.RUNNING, Phase.STOPPING)]
-            self._gone(there[which % len(there)])
+            pods = [pod for pod in pods_of(job) if pod.phase in (Phase.RUNNING, Phase.STOPPING)]
+            self._gone(pods[which % len(pods)])
 
     def _change(self, job: Job, does: Does, which: int) -> None:
         projects = [queue.name for queue in self.world.queues if queue.is_project]
         spec = resized(job.spec, which) if does is Does.RESIZE else changed(job.spec, which, projects)
         keys = [
-            PodKey(spec.name, at, index) for at, of in enumerate(spec.groups) for index in range(of.count)
+            PodKey(spec.name, group_index, index)
+            for group_index, group in enumerate(spec.groups)
+            for index in range(group.count)
         ]
         absent = keys[which % len(keys) :: 2] if which % 4 == 0 else []
         self.tell(WorkloadChanged(spec, self.now_s, frozenset(absent)))
@@ -152,15 +154,15 @@ class Running:
 
     def _node(self, does: Does, which: int) -> None:
         nodes = self.cluster.nodes
-        there = [at for at, node in enumerate(nodes) if (node is not None) is (does is Does.LOSE)]
-        if not there:
+        indices = [index for index, node in enumerate(nodes) if (node is not None) is (does is Does.LOSE)]
+        if not indices:
             return
-        at = there[which % len(there)]
+        index = indices[which % len(indices)]
         if does is Does.RETURN:
-            self.tell(NodeSet(self.world.nodes[at]))
+            self.tell(NodeSet(self.world.nodes[index]))
             return
-        self.tell(NodeLost(self.world.nodes[at].name))
-        for pod in list(self.cluster.pods_on[at]):
+        self.tell(NodeLost(self.world.nodes[index].name))
+        for pod in list(self.cluster.pods_on[index]):
             self._gone(pod)
 
     # Cycles

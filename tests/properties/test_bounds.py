@@ -38,7 +38,7 @@ NEXT_CHOICE = " The next choice"
 
 def _world_with_level_choices() -> World:
     """Return a world in which a workload preempts the cheapest of three, and the others cost the same."""
-    more = [single(f"w{at}", "p0", submitted_s=-60.0) for at in range(3, 8)]
+    later = [single(f"w{index}", "p0", submitted_s=-60.0) for index in range(3, 8)]
     return World(
         nodes=(node("n0", 4), node("n1", 4), node("n2", 1), node("n3", 1)),
         queues=(Queue("p0", quota={"gpu": 0}, weight={"gpu": 1.0}),),
@@ -46,7 +46,7 @@ def _world_with_level_choices() -> World:
             Workload("w0", "p0", (PodGroup("0", Request(devices=1), count=2),), 1, -60.0),
             Workload("w1", "p0", (PodGroup("0", Request(devices=1, share_milli=100)),), 1, -60.0),
             Workload("w2", "p0", (PodGroup("0", Request(devices=3), count=2, min=2),), 2, -60.0),
-            *more,
+            *later,
             single("w8", "p0", submitted_s=-60.0, priority=60),
         ),
         policy=Policy.model_validate({"price": {"restart": 200}}),
@@ -63,8 +63,8 @@ def _world_with_an_owner_beside_a_department() -> World:
         Queue("p1", parent="d0", quota={"gpu": 2000}, weight=weight, created_s=120.0),
         Queue("p2", quota={"gpu": 2000}, weight=weight, created_s=180.0),
     )
-    borrowed = [single(f"w{at}", "p0", submitted_s=-60.0) for at in range(3)]
-    below = [single(f"w{at}", "p1", submitted_s=-60.0) for at in (3, 4)]
+    borrowed = [single(f"w{index}", "p0", submitted_s=-60.0) for index in range(3)]
+    below = [single(f"w{index}", "p1", submitted_s=-60.0) for index in (3, 4)]
     return World(
         nodes=(node("n0", 3),),
         queues=queues,
@@ -77,8 +77,10 @@ def _world_with_an_owner_beside_a_department() -> World:
 def without_next_choice(plan: Plan) -> dict[str, object]:
     """Return what a plan says, and of each eviction's choice only what it costs."""
     evictions = [
-        replace(each, cause=replace(each.cause, choice=each.cause.choice.partition(NEXT_CHOICE)[0]))
-        for each in plan.evictions
+        replace(
+            eviction, cause=replace(eviction.cause, choice=eviction.cause.choice.partition(NEXT_CHOICE)[0])
+        )
+        for eviction in plan.evictions
     ]
     return {**answer(plan), "evictions": evictions}
 
@@ -122,17 +124,17 @@ class _CheckedNodes(CheapestNode):
             node: ((0, split(tier)[1], least), split(tier)[0]) for tier, least, node in self.bounds.entries
         }
         searched = set(self.bounds.unknown)
-        for at in range(len(self._open)):
-            if not self._open[at] or not self._look_into(at, lambda _, __: True):
+        for index in range(len(self._open)):
+            if not self._open[index] or not self._look_into(index, lambda _, __: True):
                 continue
-            ((family, ((found, _, _),)),) = self._heaps.items()
+            ((family, ((price, _, _),)),) = self._heaps.items()
             self._heaps.clear()
-            if at in searched:
+            if index in searched:
                 continue
-            assert at in bounds, f"no bound of node {at}"
-            least, lowest = bounds[at]
+            assert index in bounds, f"no bound of node {index}"
+            least, lowest = bounds[index]
             if family == lowest:
-                assert least <= found
+                assert least <= price
             else:
                 assert self._family_order(lowest) <= self._family_order(family)
         self._heaps, self.victims_by_node, self.gave_up = heaps, {}, False

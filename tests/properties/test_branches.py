@@ -68,8 +68,8 @@ def broken_off(calls: int) -> Iterator[None]:
 class _Exact(pickle.Pickler):
     """Pickles all of a cluster, but for the predictions that run-time keys keep."""
 
-    def reducer_override(self, found: object) -> Any:
-        return (RuntimeKey, (found.names,)) if isinstance(found, RuntimeKey) else NotImplemented
+    def reducer_override(self, value: object) -> Any:
+        return (RuntimeKey, (value.names,)) if isinstance(value, RuntimeKey) else NotImplemented
 
 
 def exact(cluster: Cluster) -> bytes:
@@ -83,7 +83,7 @@ def exact(cluster: Cluster) -> bytes:
 
 
 def pending_of(cluster: Cluster) -> list[Job]:
-    return [job for of in cluster.waiting.values() for _, _, job in of.members if not job.is_running]
+    return [job for queued in cluster.waiting.values() for _, _, job in queued.members if not job.is_running]
 
 
 def actions(plan: Plan) -> tuple[object, ...]:
@@ -104,9 +104,9 @@ def tried_on_both(running: Running, variant: Workload, gone: list[str], more_quo
     on_branch = branch(cluster, [*gone, name], (variant.project, variant.user), with_usage=True)
     if more_quota:
         queues = list(cluster.ledger.queues)
-        at = cluster.ledger.position[variant.project]
-        queues[at] = replace(queues[at], quota={**queues[at].quota, "gpu": 64_000})
-        replace_quota(on_branch, queues[at])
+        index = cluster.ledger.position[variant.project]
+        queues[index] = replace(queues[index], quota={**queues[index].quota, "gpu": 64_000})
+        replace_quota(on_branch, queues[index])
         reduce(copy, QueuesSet(tuple(queues)))
     ran_s, waits_since_s = cluster.jobs[name].ran_s, cluster.jobs[name].waits_since_s
     for made in (on_branch, copy):
@@ -118,9 +118,9 @@ def tried_on_both(running: Running, variant: Workload, gone: list[str], more_quo
     copy.mix.drawn, copy.mix.version = (), 0
     on_branch.mix.drawn, on_branch.mix.version = (), 0
     cache = running.cache.branch(cluster, on_branch, policy)
-    found = actions(decide(on_branch, policy, now_s, cache))
-    assert found == actions(decide(on_branch, policy, now_s, EngineCache()))
-    assert found == actions(decide(copy, policy, now_s, EngineCache()))
+    decided = actions(decide(on_branch, policy, now_s, cache))
+    assert decided == actions(decide(on_branch, policy, now_s, EngineCache()))
+    assert decided == actions(decide(copy, policy, now_s, EngineCache()))
 
 
 @examples(40)
@@ -154,8 +154,8 @@ AFFINE = Policy.model_validate(
 
 def changed_queues(queues: tuple[Queue, ...], data: st.DataObject) -> tuple[Queue, ...]:
     """Return the queues with one changed, or with a further project or department."""
-    at = data.draw(st.sampled_from([at for at, queue in enumerate(queues) if queue.is_project]))
-    queue, milli = queues[at], data.draw(st.sampled_from((0, 1000, 4000, 64_000)))
+    position = data.draw(st.sampled_from([index for index, queue in enumerate(queues) if queue.is_project]))
+    queue, milli = queues[position], data.draw(st.sampled_from((0, 1000, 4000, 64_000)))
     row = data.draw(st.sampled_from(("gpu", "gpu.A100", "memory")))
     kinds = ("quota", "limit", "weight", "priority", "parent", "project", "department")
     kind = data.draw(st.sampled_from(kinds))
@@ -163,7 +163,7 @@ def changed_queues(queues: tuple[Queue, ...], data: st.DataObject) -> tuple[Queu
         return (Queue("further", is_project=False), *queues)
     if kind == "project":
         return (*queues, replace(queue, name="further", quota={"gpu": milli}))
-    parents = [None, *(each.name for each in queues if not each.is_project)]
+    parents = [None, *(queue.name for queue in queues if not queue.is_project)]
     other: dict[str, dict[str, Any]] = {
         "quota": {"quota": {**queue.quota, row: milli}},
         "limit": {"limit": {row: milli}},
@@ -171,7 +171,7 @@ def changed_queues(queues: tuple[Queue, ...], data: st.DataObject) -> tuple[Queu
         "priority": {"priority": milli},
         "parent": {"parent": data.draw(st.sampled_from(parents))},
     }
-    return (*queues[:at], replace(queue, **other[kind]), *queues[at + 1 :])
+    return (*queues[:position], replace(queue, **other[kind]), *queues[position + 1 :])
 
 
 @pytest.mark.parametrize("with_limits", [False, True])
@@ -185,21 +185,23 @@ def test_previewed_queues_decide_as_a_full_copy_and_leave_no_trace(
     queues = changed_queues(cluster.ledger.queues, data)
     cluster.now_s = now_s
     before, copy = exact(cluster), copy_cluster(cluster_facts(cluster))
-    found = preview_queues(DecisionState(cluster, running.cache, policy, now_s), queues)
+    change = preview_queues(DecisionState(cluster, running.cache, policy, now_s), queues)
     assert exact(cluster) == before
     plans = [decide(copy, policy, now_s, EngineCache())]
     reduce(copy, QueuesSet(queues))
     plans.append(decide(copy, policy, now_s, EngineCache()))
     stops, starts = ([outcome(plan) for plan in plans] for outcome in (stopped, started))
-    assert (set(found.stops), set(found.starts)) == (stops[1] - stops[0], starts[1] - starts[0])
+    assert (set(change.stops), set(change.starts)) == (stops[1] - stops[0], starts[1] - starts[0])
 
 
 def stopped(plan: Plan) -> set[str]:
-    return {each.pod.workload for each in plan.evictions if not each.moves}
+    return {eviction.pod.workload for eviction in plan.evictions if not eviction.moves}
 
 
 def started(plan: Plan) -> set[str]:
-    return {place.pod.workload for place in plan.binds} | {each.workload for each in plan.nominations}
+    return {place.pod.workload for place in plan.binds} | {
+        nomination.workload for nomination in plan.nominations
+    }
 
 
 @examples(40)
@@ -212,18 +214,18 @@ def test_a_previewed_submission_is_decided_as_on_a_full_copy_and_leaves_no_trace
     for job in data.draw(st.permutations(list(cluster.jobs.values())))[:2]:
         submitted = replace(job.spec, name="previewed", submitted_s=now_s)
         before, copy = exact(cluster), copy_cluster(cluster_facts(cluster))
-        found = preview_submission(DecisionState(cluster, running.cache, policy, now_s), submitted)
+        previewed = preview_submission(DecisionState(cluster, running.cache, policy, now_s), submitted)
         assert exact(cluster) == before
         mix = copy.mix.frozen()
         reduce(copy, WorkloadSubmitted(submitted, now_s))
         copy.mix = mix
         plan = decide(copy, policy, now_s, EngineCache())
         nodes = [place.node for place in plan.binds if place.pod.workload == "previewed"]
-        kept = [each for each in plan.nominations if each.workload == "previewed"]
-        nodes += [place.node for each in kept for place in each.places]
-        assert found.nodes == tuple(dict.fromkeys(nodes))
-        assert found.stops == tuple(name for each in kept for name in each.freed_by)
-        assert (found.reason is None) == bool(nodes)
+        kept = [nomination for nomination in plan.nominations if nomination.workload == "previewed"]
+        nodes += [place.node for nomination in kept for place in nomination.places]
+        assert previewed.nodes == tuple(dict.fromkeys(nodes))
+        assert previewed.stops == tuple(name for nomination in kept for name in nomination.freed_by)
+        assert (previewed.reason is None) == bool(nodes)
 
 
 @pytest.mark.parametrize("with_limits", [False, True])

@@ -36,8 +36,8 @@ from .random_cluster import World, node
 from .running import Running, key_of, pods_of
 
 POLICIES = tuple(
-    Policy.model_validate(each)
-    for each in (
+    Policy.model_validate(fields)
+    for fields in (
         {},
         {"preset": "fair"},
         {"consolidation": {"enabled": False}},
@@ -63,7 +63,7 @@ class Protected:
 @st.composite
 def protected(draw: st.DrawFn) -> Protected:
     """Return nodes full of borrowers, half of whose pods some budget protects, and an owner that asks."""
-    nodes = tuple(node(f"n{at}", GPUS) for at in range(draw(st.integers(1, 3))))
+    nodes = tuple(node(f"n{number}", GPUS) for number in range(draw(st.integers(1, 3))))
     queues = (
         Queue("owner", quota={"gpu": len(nodes) * GPUS * WHOLE_MILLI}, created_s=0.0),
         Queue("p0", quota={"gpu": 0}, created_s=60.0),
@@ -75,12 +75,12 @@ def protected(draw: st.DrawFn) -> Protected:
         size, count = draw(st.sampled_from(((1, 1), (2, 1), (4, 1), (1, 2), (1, 3), (2, 2))))
         places: list[int] = []
         for _ in range(count):
-            at = next((at for at, left in enumerate(free) if left >= size), None)
-            if at is not None:
-                free[at] -= size
-                places.append(at)
+            node_index = next((node_index for node_index, left in enumerate(free) if left >= size), None)
+            if node_index is not None:
+                free[node_index] -= size
+                places.append(node_index)
         if not places:
-            size, places = 1, [next(at for at, left in enumerate(free) if left)]
+            size, places = 1, [next(index for index, left in enumerate(free) if left)]
             free[places[0]] -= 1
         least = draw(st.integers(0, len(places)))
         group = PodGroup("0", Request(devices=size), len(places), max(1, least) if least else 0)
@@ -88,9 +88,9 @@ def protected(draw: st.DrawFn) -> Protected:
         age_s = -60.0 * draw(st.integers(1, 100))
         running.append((Workload(name, project, (group,), group.min, age_s), tuple(places)))
     budgets: dict[str, tuple[int, int]] = {}
-    for at in range(draw(st.integers(1, 3))):
+    for node_index in range(draw(st.integers(1, 3))):
         allowed = draw(st.sampled_from((0, 0, 1, 2)))
-        budgets[f"b{at}"] = allowed, allowed + draw(st.sampled_from((0, 1, 1, 2)))
+        budgets[f"b{node_index}"] = allowed, allowed + draw(st.sampled_from((0, 1, 1, 2)))
     members = {
         PodKey(workload.name, 0, index): (draw(st.sampled_from(sorted(budgets))),)
         for workload, places in running
@@ -114,13 +114,14 @@ class Refusing(Running):
         used: dict[int, int] = {}
         for workload, places in case.running:
             self.tell(WorkloadSubmitted(workload, workload.submitted_s))
-            for index, at in enumerate(places):
-                first, size = used.get(at, 0), workload.groups[0].request.devices
-                used[at] = first + size
+            for index, node_index in enumerate(places):
+                first, size = used.get(node_index, 0), workload.groups[0].request.devices
+                used[node_index] = first + size
                 devices = tuple(range(first, first + size))
                 self.tell(
                     PodAssigned(
-                        Placement(PodKey(workload.name, 0, index), f"n{at}", devices), workload.submitted_s
+                        Placement(PodKey(workload.name, 0, index), f"n{node_index}", devices),
+                        workload.submitted_s,
                     )
                 )
         for name, (_, reported) in case.budgets.items():

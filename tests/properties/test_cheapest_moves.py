@@ -45,12 +45,12 @@ def crowded(seed: int) -> Running:
             "consolidation": {"budget": budget, "protect_in_quota": chance.random() < 0.5},
         }
     )
-    nodes = tuple(node(f"n{at}", GPUS) for at in range(chance.randint(6, 12)))
+    nodes = tuple(node(f"n{index}", GPUS) for index in range(chance.randint(6, 12)))
     queues = tuple(Queue(name, quota={"gpu": quota}) for name in ("p", "q"))
     running = Running(World(nodes, queues, (), policy))
     elastic: list[Placement] = []
-    for at in range(len(nodes)):
-        _fill(running, chance, at, elastic)
+    for index in range(len(nodes)):
+        _fill(running, chance, index, elastic)
     spread = PodGroup("0", Request(devices=1), max(1, len(elastic)), chance.choice((1, max(1, len(elastic)))))
     running.tell(WorkloadSubmitted(Workload("elastic", "p", (spread,), spread.min, 0.0), 0.0))
     for place in elastic:
@@ -59,13 +59,13 @@ def crowded(seed: int) -> Running:
     for name in sorted(running.cluster.jobs):
         if chance.random() < 0.5:
             running.tell(Checkpointed(name, chance.choice((20.0, 50.0, 70.5, 99.0))))
-    for at in range(3):
-        late = single(f"late-{at}", chance.choice("pq"), chance.choice(SIZES), submitted_s=100.0)
+    for index in range(3):
+        late = single(f"late-{index}", chance.choice("pq"), chance.choice(SIZES), submitted_s=100.0)
         running.tell(WorkloadSubmitted(late, 100.0))
     return running
 
 
-def _fill(running: Running, chance: Random, at: int, elastic: list[Placement]) -> None:
+def _fill(running: Running, chance: Random, index: int, elastic: list[Placement]) -> None:
     """Use most devices of a node; pods of the elastic workload are placed later."""
     device = 0
     while device < GPUS:
@@ -74,7 +74,7 @@ def _fill(running: Running, chance: Random, at: int, elastic: list[Placement]) -
             device += 1
             continue
         if kind < 0.25:
-            elastic.append(Placement(PodKey("elastic", 0, len(elastic)), f"n{at}", (device,)))
+            elastic.append(Placement(PodKey("elastic", 0, len(elastic)), f"n{index}", (device,)))
             device += 1
             continue
         request = chance.choice(PARTS) if kind < 0.75 else Request(devices=chance.choice(SIZES))
@@ -82,12 +82,12 @@ def _fill(running: Running, chance: Random, at: int, elastic: list[Placement]) -
             break
         half = request.share_milli == WHOLE_MILLI // 2
         for number in range(1 + (half and chance.random() < 0.5)):
-            name = f"n{at}-{device}-{number}"
+            name = f"n{index}-{device}-{number}"
             submitted_s = chance.choice((-1.0, -2.0, -3.0))
             work = Workload(name, chance.choice("pq"), (PodGroup("0", request),), 1, submitted_s)
             running.tell(WorkloadSubmitted(work, 0.0))
             held = tuple(range(device, device + request.devices))
-            running.tell(PodAssigned(Placement(PodKey(name, 0, 0), f"n{at}", held), 0.0))
+            running.tell(PodAssigned(Placement(PodKey(name, 0, 0), f"n{index}", held), 0.0))
         device += request.devices
 
 
@@ -114,11 +114,11 @@ def test_one_pod_gathers_the_victims_of_few_nodes(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(EligibleVictims, "find", counted)
     nodes, half = 60, Request(devices=1, share_milli=500)
     queues = (Queue("p", quota={"gpu": nodes * WHOLE_MILLI}),)
-    running = Running(World(tuple(node(f"n{at}", 1) for at in range(nodes)), queues, (), Policy()))
-    for at in range(nodes):
-        work = Workload(f"half-{at}", "p", (PodGroup("0", half),), 1, float(at))
+    running = Running(World(tuple(node(f"n{index}", 1) for index in range(nodes)), queues, (), Policy()))
+    for index in range(nodes):
+        work = Workload(f"half-{index}", "p", (PodGroup("0", half),), 1, float(index))
         running.tell(WorkloadSubmitted(work, 0.0))
-        running.tell(PodAssigned(Placement(PodKey(work.name, 0, 0), f"n{at}", (0,)), 0.0))
+        running.tell(PodAssigned(Placement(PodKey(work.name, 0, 0), f"n{index}", (0,)), 0.0))
     running.now_s = 100.0
     running.tell(WorkloadSubmitted(single("late", "p", submitted_s=100.0), 100.0))
 

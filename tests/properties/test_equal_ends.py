@@ -19,18 +19,20 @@ NODES = 3
 
 def uniform(world: World) -> World:
     """Return the world with equal nodes, and with workloads that differ in a few things."""
-    nodes = [replace(world.nodes[0], name=f"n{at}", labels={HOSTNAME: f"n{at}"}) for at in range(NODES)]
+    nodes = [
+        replace(world.nodes[0], name=f"n{index}", labels={HOSTNAME: f"n{index}"}) for index in range(NODES)
+    ]
     workloads = [
         replace(
-            each,
-            project=world.workloads[at % 2].project,
-            groups=(PodGroup("0", Request(devices=1 + (at % 5 == 0))),),
+            workload,
+            project=world.workloads[index % 2].project,
+            groups=(PodGroup("0", Request(devices=1 + (index % 5 == 0))),),
             min_pods=1,
             user="",
-            priority=50 + (at % 7 == 0),
-            preemptible=at % 3 > 0,
+            priority=50 + (index % 7 == 0),
+            preemptible=index % 3 > 0,
         )
-        for at, each in enumerate(world.workloads)
+        for index, workload in enumerate(world.workloads)
     ]
     return replace(world, nodes=tuple(nodes), workloads=tuple(workloads))
 
@@ -45,13 +47,15 @@ def test_ends_of_equal_workloads_have_the_same_outcome(world: World) -> None:
     names = [
         name for jobs in cluster.running.values() for name, job in jobs.items() if job.started_s is not None
     ]
-    pending = [job for of in cluster.waiting.values() for _, _, job in of.members if not job.is_running]
+    pending = [
+        job for queued in cluster.waiting.values() for _, _, job in queued.members if not job.is_running
+    ]
     for job in pending[:ASKED_MAX]:
         trials = WhatIf(lambda read: read(state), job.name)
         if trials.job.starts:
             continue
-        for at, name in enumerate(names):
-            for other in names[at + 1 :]:
+        for index, name in enumerate(names):
+            for other in names[index + 1 :]:
                 if without_equals(cluster, [name, other]) == [name]:
                     one, same = trials.tried(job.spec, [name]), trials.tried(job.spec, [other])
                     assert (one is None) is (same is None), f"{job.name} after {name} or {other}"

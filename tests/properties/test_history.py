@@ -46,10 +46,10 @@ def after_runs(
     return running
 
 
-def submit(running: Running, name: str, project: str = "team", devices: int = 1, **more: object) -> None:
+def submit(running: Running, name: str, project: str = "team", devices: int = 1, **fields: object) -> None:
     """Submit one more workload."""
     running.tell(
-        WorkloadSubmitted(single(name, project, devices, **more), float(more.get("submitted_s", 0.0)))
+        WorkloadSubmitted(single(name, project, devices, **fields), float(fields.get("submitted_s", 0.0)))
     )  # type: ignore[arg-type]
 
 
@@ -134,8 +134,8 @@ def test_a_gang_that_has_to_be_in_one_rack_takes_no_place_across_two(
 ) -> None:
     running = after_runs(EXCHANGES)
     second = node("n1", 1, labels={"rack": "r0" if comes else "r1"})
-    for each in (node("n0", 1, labels={"rack": "r0"}), second):
-        running.tell(NodeSet(each))
+    for rack_node in (node("n0", 1, labels={"rack": "r0"}), second):
+        running.tell(NodeSet(rack_node))
 
     def comes_by(name: str, asked: TopologyRequest | None) -> None:
         group = PodGroup("0", Request(devices=1), 2, 2)
@@ -177,9 +177,9 @@ def test_no_exchange_for_lower_priority_of_the_same_project() -> None:
 
 def test_no_exchange_of_owners_and_of_what_cannot_be_stopped() -> None:
     owners = (Queue("team", quota={"gpu": 1000}),)
-    for more in ({}, {"preemptible": False}):
+    for fields in ({}, {"preemptible": False}):
         running = after_runs(EXCHANGES, queues=owners)
-        submit(running, "long-99", **more)
+        submit(running, "long-99", **fields)
         running.cycle()
         submit(running, "short-99")
         running.cycle()

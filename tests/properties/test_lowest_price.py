@@ -61,9 +61,9 @@ class Victim:
         """Return the loss of the victim and a restart."""
         return self.devices * self.since_s + RESTART
 
-    def on(self, at: int) -> int:
+    def on(self, index: int) -> int:
         """Devices it holds on a node."""
-        return sum(len(devices) for place, devices in self.places if place == at)
+        return sum(len(devices) for place, devices in self.places if place == index)
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,13 @@ class Scene:
     gpus: tuple[int, ...]
     victims: tuple[Victim, ...]
     pods: int
-    each: int
+    per_pod: int
 
     def cluster(self, *, same_project: bool = False) -> Cluster:
         """The engine's view: the victims borrow, the gang is in quota."""
         cluster = Cluster()
-        for at, gpus in enumerate(self.gpus):
-            reduce(cluster, NodeSet(node(f"n{at}", gpus, cpu=1000)))
+        for node_index, gpus in enumerate(self.gpus):
+            reduce(cluster, NodeSet(node(f"n{node_index}", gpus, cpu=1000)))
         owner, borrower = (
             Queue("owner", quota={"gpu": 1_000_000}),
             Queue("borrower", quota={"gpu": 0}, created_s=60.0),
@@ -93,24 +93,24 @@ class Scene:
             project = "owner" if same_project else "borrower"
             reported = Workload(victim.name, project, (group,), group.count, -1e6 + number)
             reduce(cluster, WorkloadSubmitted(reported, reported.submitted_s))
-            for index, (at, devices) in enumerate(victim.places):
-                place = Placement(PodKey(victim.name, 0, index), f"n{at}", devices)
+            for index, (node_index, devices) in enumerate(victim.places):
+                place = Placement(PodKey(victim.name, 0, index), f"n{node_index}", devices)
                 reduce(cluster, PodAssigned(place, -5e5))
             reduce(cluster, Checkpointed(victim.name, -victim.since_s))
-        group = PodGroup("0", Request(devices=self.each), self.pods, self.pods)
+        group = PodGroup("0", Request(devices=self.per_pod), self.pods, self.pods)
         reduce(cluster, WorkloadSubmitted(Workload("asks", "owner", (group,), self.pods, -10.0), -10.0))
         return cluster
 
-    def free(self, at: int) -> int:
+    def free(self, index: int) -> int:
         """Devices of a node without pods."""
         taken = {
             device
             for victim in self.victims
             for place, devices in victim.places
             for device in devices
-            if place == at
+            if place == index
         }
-        return self.gpus[at] - len(taken)
+        return self.gpus[index] - len(taken)
 
 
 def stopped(plan: Plan) -> set[str]:
@@ -133,8 +133,8 @@ def one_node(draw: st.DrawFn, most: int = 14) -> Scene:
     """Draw one full node of whole devices."""
     sizes = draw(st.lists(st.sampled_from((1, 1, 1, 2, 2, 3, 4)), min_size=1, max_size=most))
     victims, first = [], 0
-    for at, size in enumerate(sizes):
-        victims.append(Victim(f"v{at}", ((0, tuple(range(first, first + size))),), draw(AGES)))
+    for index, size in enumerate(sizes):
+        victims.append(Victim(f"v{index}", ((0, tuple(range(first, first + size))),), draw(AGES)))
         first += size
     return Scene((first,), tuple(victims), 1, draw(st.integers(1, first)))
 
@@ -157,8 +157,8 @@ def test_on_one_node_the_price_is_the_least_with_the_credit_for_size(scene: Scen
         {victim.name for victim in some}
         for size in range(1, len(scene.victims) + 1)
         for some in combinations(scene.victims, size)
-        if sum(victim.on(0) for victim in some) >= scene.each
-        and all(sum(v.on(0) for v in some if v is not spared) < scene.each for spared in some)
+        if sum(victim.on(0) for victim in some) >= scene.per_pod
+        and all(sum(v.on(0) for v in some if v is not spared) < scene.per_pod for spared in some)
     ]
     least = min(price_of(scene, names, price) for names in enough)
     assert np.isclose(price_of(scene, stopped(plan), price), least)
@@ -195,16 +195,18 @@ def many_nodes(draw: st.DrawFn, *, own: bool, gangs: bool = False) -> Scene:
     if gangs:
         for first in range(0, count - 1, 2):
             if draw(st.booleans()):
-                places = tuple((at, (spare[at].pop(0), spare[at].pop(0))) for at in (first, first + 1))
+                places = tuple(
+                    (index, (spare[index].pop(0), spare[index].pop(0))) for index in (first, first + 1)
+                )
                 victims.append(Victim(f"v{len(victims)}", places, draw(AGES)))
-    for at in range(count):
-        while spare[at]:
-            size = min(len(spare[at]), draw(st.sampled_from((1, 1, 2, 3))))
-            devices = tuple(spare[at].pop(0) for _ in range(size))
+    for index in range(count):
+        while spare[index]:
+            size = min(len(spare[index]), draw(st.sampled_from((1, 1, 2, 3))))
+            devices = tuple(spare[index].pop(0) for _ in range(size))
             if draw(st.sampled_from((True, True, True, False))):
-                victims.append(Victim(f"v{len(victims)}", ((at, devices),), draw(AGES)))
-    each = draw(st.sampled_from((3, 4) if own else (1, 2, 2)))
-    return Scene((4,) * count, tuple(victims), draw(st.integers(1, count)), each)
+                victims.append(Victim(f"v{len(victims)}", ((index, devices),), draw(AGES)))
+    per_pod = draw(st.sampled_from((3, 4) if own else (1, 2, 2)))
+    return Scene((4,) * count, tuple(victims), draw(st.integers(1, count)), per_pod)
 
 
 @examples(24)
@@ -223,27 +225,27 @@ def test_a_gang_never_pays_more_than_twice_the_least(scene: Scene) -> None:
 
 def least_price(scene: Scene) -> float:
     """The optimum: which victims go, which devices that empties, and how many of the asker's pods each node takes."""
-    devices = [(at, device) for at, gpus in enumerate(scene.gpus) for device in range(gpus)]
+    devices = [(index, device) for index, gpus in enumerate(scene.gpus) for device in range(gpus)]
     count, nodes = len(scene.victims), len(scene.gpus)
     size = count + len(devices) + nodes
     rows, lower, upper = [], [], []
 
     def row(entries: dict[int, float], low: float, high: float) -> None:
         line = np.zeros(size)
-        for at, value in entries.items():
-            line[at] = value
+        for column, value in entries.items():
+            line[column] = value
         rows.append(line)
         lower.append(low)
         upper.append(high)
 
     for number, victim in enumerate(scene.victims):
-        for at, some in victim.places:
+        for index, some in victim.places:
             for device in some:  # a device is empty only if everyone on it goes
-                row({count + devices.index((at, device)): 1.0, number: -1.0}, -np.inf, 0.0)
-    for at in range(nodes):
-        entries = {count + place: -1.0 for place, (where, _) in enumerate(devices) if where == at}
-        row({**entries, count + len(devices) + at: float(scene.each)}, -np.inf, 0.0)
-    row({count + len(devices) + at: 1.0 for at in range(nodes)}, float(scene.pods), float(scene.pods))
+                row({count + devices.index((index, device)): 1.0, number: -1.0}, -np.inf, 0.0)
+    for index in range(nodes):
+        entries = {count + place: -1.0 for place, (where, _) in enumerate(devices) if where == index}
+        row({**entries, count + len(devices) + index: float(scene.per_pod)}, -np.inf, 0.0)
+    row({count + len(devices) + column: 1.0 for column in range(nodes)}, float(scene.pods), float(scene.pods))
     cost = np.array([victim.price for victim in scene.victims] + [0.0] * (size - count))
     return _solved(cost, rows, lower, upper, [1.0] * (count + len(devices)) + [float(scene.pods)] * nodes)
 
@@ -261,13 +263,13 @@ def _solved(
         milp,
     )  # not above: every process of a run collects this file
 
-    found = milp(
+    result = milp(
         cost,
         constraints=LinearConstraint(np.array(rows), lower, upper),
         integrality=np.ones(len(cost)),
         bounds=Bounds(0, most),
     )
-    return float(found.fun) if found.success else float("inf")
+    return float(result.fun) if result.success else float("inf")
 
 
 # Moves
@@ -278,12 +280,12 @@ def scattered(draw: st.DrawFn) -> Scene:
     """A few nodes in which running workloads leave holes."""
     count = draw(st.integers(2, 4))
     victims: list[Victim] = []
-    for at in range(count):
+    for index in range(count):
         first = 0
         for size in draw(st.lists(st.sampled_from((1, 1, 2)), max_size=3)):
             if first + size <= 4:
                 victims.append(
-                    Victim(f"v{len(victims)}", ((at, tuple(range(first, first + size))),), draw(AGES))
+                    Victim(f"v{len(victims)}", ((index, tuple(range(first, first + size))),), draw(AGES))
                 )
                 first += size
     return Scene((4,) * count, tuple(victims), 1, draw(st.integers(2, 4)))
@@ -305,20 +307,20 @@ def test_moves_cost_the_least_there_is(scene: Scene) -> None:
 
 def least_price_of_moves(scene: Scene) -> float:
     """The optimum where the asker takes one node and those in its way go to holes elsewhere."""
-    return min((_cleared(scene, at) for at in range(len(scene.gpus))), default=float("inf"))
+    return min((_cleared(scene, index) for index in range(len(scene.gpus))), default=float("inf"))
 
 
-def _cleared(scene: Scene, at: int) -> float:
-    there = [victim for victim in scene.victims if victim.on(at)]
-    others = [other for other in range(len(scene.gpus)) if other != at]
-    lack = scene.each - scene.free(at)
+def _cleared(scene: Scene, index: int) -> float:
+    victims = [victim for victim in scene.victims if victim.on(index)]
+    others = [other for other in range(len(scene.gpus)) if other != index]
+    lack = scene.per_pod - scene.free(index)
     if lack <= 0:
         return 0.0
-    if not there or not others:
+    if not victims or not others:
         return float("inf")
-    size = len(there) * len(others)
+    size = len(victims) * len(others)
     rows, lower, upper = [], [], []
-    for number in range(len(there)):  # to one place at most
+    for number in range(len(victims)):  # to one place at most
         line = np.zeros(size)
         line[number * len(others) : (number + 1) * len(others)] = 1.0
         rows.append(line)
@@ -326,13 +328,13 @@ def _cleared(scene: Scene, at: int) -> float:
         upper.append(1.0)
     for place, other in enumerate(others):  # no more than the hole holds
         line = np.zeros(size)
-        for number, victim in enumerate(there):
+        for number, victim in enumerate(victims):
             line[number * len(others) + place] = victim.devices
         rows.append(line)
         lower.append(0.0)
         upper.append(float(scene.free(other)))
-    rows.append(np.repeat([victim.devices for victim in there], len(others)))
+    rows.append(np.repeat([victim.devices for victim in victims], len(others)))
     lower.append(float(lack))
     upper.append(np.inf)
-    cost = np.repeat([victim.price for victim in there], len(others))
+    cost = np.repeat([victim.price for victim in victims], len(others))
     return _solved(cost, rows, lower, upper, [1.0] * size)

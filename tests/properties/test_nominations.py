@@ -21,8 +21,8 @@ def alter_nominated(running: Running, which: int) -> None:
     """Alter a node on which capacity is nominated, if there is any."""
     nominated = [pod for job in running.cluster.nominated.values() for pod in pods_of(job) if pod.nomination]
     if nominated:
-        at, _ = nominated[which % len(nominated)].nomination or (0, ())
-        running.tell(NodeSet(altered(running.world.nodes[at], 1 + which % 4)))
+        index, _ = nominated[which % len(nominated)].nomination or (0, ())
+        running.tell(NodeSet(altered(running.world.nodes[index], 1 + which % 4)))
 
 
 @examples(60)

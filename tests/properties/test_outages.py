@@ -29,15 +29,15 @@ REQUESTS = st.sampled_from((Request(1), Request(2), Request(1, 500), Request(1, 
 
 
 @st.composite
-def outages(draw: st.DrawFn, of: Node, now_s: float) -> tuple[Outage, ...]:
+def outages(draw: st.DrawFn, outage_node: Node, now_s: float) -> tuple[Outage, ...]:
     """Draw outages of a node around a time."""
-    found = []
+    drawn = []
     for _ in range(draw(st.integers(0, 2))):
         begins_s = now_s + draw(TIMES)
         ends_s = draw(st.none() | st.just(begins_s + 5000.0))
-        some = st.lists(st.integers(0, of.gpus - 1), min_size=1, unique=True).map(tuple)
-        found.append(Outage(begins_s, ends_s, draw(st.none() | some), keeps_running=draw(st.booleans())))
-    return tuple(found)
+        some = st.lists(st.integers(0, outage_node.gpus - 1), min_size=1, unique=True).map(tuple)
+        drawn.append(Outage(begins_s, ends_s, draw(st.none() | some), keeps_running=draw(st.booleans())))
+    return tuple(drawn)
 
 
 @st.composite
@@ -60,37 +60,37 @@ def started_into_an_outage(
     cluster: Cluster, rules: OutageRules, places: list[Placement], moved: set[str]
 ) -> list[str]:
     """Return the workloads that are placed where they would run into an outage."""
-    found = []
+    names = []
     for place in places:
         job = cluster.jobs[place.pod.workload]
         pod = job.pods[place.pod.group][place.pod.index]
-        at = cluster.node_at[place.node]
-        if rules.conflicts(job, [NodePlacement(pod, at, place.devices)], moved=job.name in moved):
-            found.append(job.name)
-    return found
+        index = cluster.node_at[place.node]
+        if rules.conflicts(job, [NodePlacement(pod, index, place.devices)], moved=job.name in moved):
+            names.append(job.name)
+    return names
 
 
 @examples(200)
 @given(st.data())
 def test_nothing_is_started_into_an_outage(data: st.DataObject) -> None:
     cluster, policy, now_s = Cluster(), Policy(), 0.0
-    nodes = [node(f"n{at}", data.draw(st.integers(1, 4))) for at in range(data.draw(st.integers(1, 2)))]
-    for each in nodes:
-        reduce(cluster, NodeSet(each))
+    nodes = [node(f"n{index}", data.draw(st.integers(1, 4))) for index in range(data.draw(st.integers(1, 2)))]
+    for cluster_node in nodes:
+        reduce(cluster, NodeSet(cluster_node))
     reduce(cluster, QueuesSet(tuple(Queue(name, quota={"gpu": 3000}) for name in PROJECTS)))
-    for at in range(data.draw(st.integers(0, 5))):
-        reduce(cluster, WorkloadSubmitted(data.draw(workloads(f"old-{at}", now_s)), now_s))
+    for index in range(data.draw(st.integers(0, 5))):
+        reduce(cluster, WorkloadSubmitted(data.draw(workloads(f"old-{index}", now_s)), now_s))
     for place in decide(cluster, policy, now_s, EngineCache()).binds:
         reduce(cluster, PodAssigned(place, now_s))
     now_s = 5000.0
-    for each in nodes:
-        reduce(cluster, NodeSet(replace(each, outages=data.draw(outages(each, now_s)))))
-    for at in range(data.draw(st.integers(1, 5))):
-        reduce(cluster, WorkloadSubmitted(data.draw(workloads(f"new-{at}", now_s)), now_s))
+    for cluster_node in nodes:
+        reduce(cluster, NodeSet(replace(cluster_node, outages=data.draw(outages(cluster_node, now_s)))))
+    for index in range(data.draw(st.integers(1, 5))):
+        reduce(cluster, WorkloadSubmitted(data.draw(workloads(f"new-{index}", now_s)), now_s))
     cache = EngineCache()
     plan = decide(cluster, policy, now_s, cache)
     moved = {eviction.pod.workload for eviction in plan.evictions if eviction.moves}
-    places = [*plan.binds, *[place for each in plan.nominations for place in each.places]]
+    places = [*plan.binds, *[place for nomination in plan.nominations for place in nomination.places]]
     rules = OutageRules(cluster, policy, now_s)
     assert started_into_an_outage(cluster, rules, places, moved) == []
     assert decide(cluster, policy, now_s, EngineCache(bounds=False)) == plan

@@ -33,7 +33,7 @@ PLAIN = tuple(
 
 def waiting(cluster: Cluster) -> list[Job]:
     """Return all pending jobs."""
-    return [job for of in cluster.waiting.values() for _, _, job in of.members]
+    return [job for queued in cluster.waiting.values() for _, _, job in queued.members]
 
 
 @examples(32)
@@ -101,16 +101,16 @@ def test_every_pending_workload_has_a_reason(world: World) -> None:
 @st.composite
 def gangs(draw: st.DrawFn) -> World:
     """An empty cluster and one gang of several groups, which fits if it is arranged well."""
-    found = draw(nodes(most=3, models=False))
+    drawn = draw(nodes(most=3, models=False))
     groups = tuple(
-        PodGroup(str(at), request, count, count)
-        for at, (request, count) in enumerate(
+        PodGroup(str(index), request, count, count)
+        for index, (request, count) in enumerate(
             draw(st.lists(st.tuples(requests(models=False), st.sampled_from((1, 2))), min_size=2, max_size=4))
         )
     )
     queues = trees(projects_max=1, deep=False, limits=False)
     gang = Workload("gang", "p0", groups, sum(group.min for group in groups), -60.0)
-    return World(found, draw(queues), (gang,), Policy(search_steps=50_000))
+    return World(drawn, draw(queues), (gang,), Policy(search_steps=50_000))
 
 
 @examples(48)
@@ -150,14 +150,14 @@ def test_a_plan_carries_the_refusal_of_every_class_that_stays_pending(world: Wor
         cluster, policy, now_s = running.cluster, world.policy, running.now_s
         assert plan.refusals is not None
         assert plan.refusals.is_current
-        for of in cluster.waiting.values():
-            refusal = plan.refusals.of_class(of)
-            if plan.acts or of.first.name in cluster.nominated:
+        for queued in cluster.waiting.values():
+            refusal = plan.refusals.of_class(queued)
+            if plan.acts or queued.first.name in cluster.nominated:
                 continue  # what is carried out changes the state, and what is nominated has another reason
             if isinstance(refusal, ShortageRefusal) and isinstance(refusal.cause, IneligibleVictims):
                 refusal = replace(refusal, cause=replace(refusal.cause, end=None))  # only a search knows that
             reason = RefusalSentences(cluster, now_s).reason_of(refusal)
-            assert reason == pending_reason(cluster, policy, of.first, now_s)
+            assert reason == pending_reason(cluster, policy, queued.first, now_s)
 
     running.before(look)
     for _ in running.run():
@@ -172,13 +172,13 @@ def test_what_projects_hold_is_the_sum_of_their_running_pods(world: World) -> No
         cluster, policy = running.cluster, world.policy
         holdings = RunningHoldings(cluster, policy, running.now_s)
         for row in range(len(cluster.rows)):
-            for project, found in holdings.by_project(row).items():
+            for project, usage in holdings.by_project(row).items():
                 jobs = cluster.running[project].values()
                 pods = [(job.preemptible, pod) for job in jobs for pod in job.running_pods()]
-                assert sum(found.fixed.units.values()) == _sum(
+                assert sum(usage.fixed.units.values()) == _sum(
                     row, [pod for preemptible, pod in pods if not preemptible]
                 )
-                assert sum(found.preemptible.units.values()) == _sum(
+                assert sum(usage.preemptible.units.values()) == _sum(
                     row, [pod for preemptible, pod in pods if preemptible]
                 )
 
@@ -189,15 +189,15 @@ def test_what_projects_hold_on_some_nodes_is_the_sum_of_their_pods_there(world: 
     running = Running(world)
     for _ in running.run():
         cluster, policy = running.cluster, world.policy
-        counts = np.array([chosen >> at & 1 for at in range(cluster.capacity.shape[1])], np.bool_)
+        counts = np.array([chosen >> index & 1 for index in range(cluster.capacity.shape[1])], np.bool_)
         holdings = RunningHoldings(cluster, policy, running.now_s, counts)
         for row in range(len(cluster.rows)):
-            for project, found in holdings.by_project(row).items():
+            for project, usage in holdings.by_project(row).items():
                 jobs = cluster.running[project].values()
                 pods = [pod for job in jobs for pod in job.running_pods() if counts[pod.node]]
-                kinds = (found.fixed, found.preemptible)
+                kinds = (usage.fixed, usage.preemptible)
                 assert sum(sum(kind.units.values()) for kind in kinds) == _sum(row, pods)
 
 
 def _sum(row: int, pods: list[Pod]) -> int:
-    return sum(amount for pod in pods for at, amount in pod.amounts if at == row)
+    return sum(amount for pod in pods for resource, amount in pod.amounts if resource == row)

@@ -40,8 +40,8 @@ def limited_worlds(draw: st.DrawFn) -> World:
         for queue in world.queues
     )
     workloads = tuple(
-        replace(each, user=USERS[at % 2], type=WorkloadType.BUILD if at % 4 < 2 else each.type)
-        for at, each in enumerate(world.workloads)
+        replace(workload, user=USERS[index % 2], type=WorkloadType.BUILD if index % 4 < 2 else workload.type)
+        for index, workload in enumerate(world.workloads)
     )
     return replace(world, queues=queues, workloads=workloads)
 
@@ -52,13 +52,13 @@ def is_in_use(job: Job) -> bool:
 
 def used(cluster: Cluster, project: str, user: str) -> Counter[str]:
     """Count what a person uses, from the workloads alone."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for job in cluster.jobs.values():
         if (job.spec.project, job.spec.user) == (project, user) and is_in_use(job):
-            found["gpus_milli"] += whole_milli(job)
-            found["running"] += 1
-            found["sessions"] += job.type is WorkloadType.BUILD
-    return found
+            counts["gpus_milli"] += whole_milli(job)
+            counts["running"] += 1
+            counts["sessions"] += job.type is WorkloadType.BUILD
+    return counts
 
 
 @examples(40)
@@ -71,17 +71,17 @@ def test_running_work_stays_within_the_limits(world: World) -> None:
         assert not cluster.admission.changed
         for queue in cluster.ledger.queues:
             for user in USERS if queue.is_project else ():
-                limits, found = queue.limits_of(user), used(cluster, queue.name, user)
-                mine = {
+                limits, counts = queue.limits_of(user), used(cluster, queue.name, user)
+                allocated = {
                     name: whole_milli(job)
                     for name, job in cluster.jobs.items()
                     if (job.spec.project, job.spec.user) == (queue.name, user) and is_in_use(job)
                 }
-                grew = any(name in before and milli > before[name] for name, milli in mine.items())
-                now |= mine
+                grew = any(name in before and milli > before[name] for name, milli in allocated.items())
+                now |= allocated
                 for limit in ("gpus_milli", "running", "sessions"):
                     most = getattr(limits, limit)
-                    assert not most or found[limit] <= most or grew or set(mine) <= set(before), limit
+                    assert not most or counts[limit] <= most or grew or set(allocated) <= set(before), limit
         before = now
 
 
@@ -128,7 +128,7 @@ def test_nothing_is_withheld_once_the_limits_are_gone(world: World) -> None:
         pass
     from weir.state.events import QueuesSet
 
-    free = tuple(replace(each, person_limits=PersonLimits(), person_limits_of={}) for each in world.queues)
+    free = tuple(replace(queue, person_limits=PersonLimits(), person_limits_of={}) for queue in world.queues)
     running.tell(QueuesSet(free))
     cluster = running.cluster
     assert not any(job.withheld for job in cluster.jobs.values())

@@ -49,10 +49,10 @@ def test_a_policy_decided_under_before_changes_nothing(world: World) -> None:
     shared = EngineCache()
 
     def look(plan: Plan) -> None:
-        at = len(running.plans)
-        for policy in (TURNS[at % len(TURNS)], world.policy):
+        turn = len(running.plans)
+        for policy in (TURNS[turn % len(TURNS)], world.policy):
             with_history = decide(running.cluster, policy, running.now_s, shared)
-            fresh = replayed(running.journal) if at % 2 else running.cluster
+            fresh = replayed(running.journal) if turn % 2 else running.cluster
             alone = decide(fresh, policy, running.now_s, EngineCache())
             assert not differs(answer(with_history), answer(alone))
 

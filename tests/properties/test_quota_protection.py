@@ -20,8 +20,8 @@ from .random_cluster import Does, World, node
 from .running import Running, pods_of
 
 POLICIES = tuple(
-    Policy.model_validate({"reserve_after": 1e9, **each})
-    for each in (
+    Policy.model_validate({"reserve_after": 1e9, **fields})
+    for fields in (
         {},
         {"preset": "fair"},
         {"preset": "fair", "victim_policy": "lowest_cost"},
@@ -46,10 +46,10 @@ def over_committed(draw: st.DrawFn) -> World:
         _queue(draw, "p2", "d0", (2, 4, 6)),
         _queue(draw, "p3", department, (0, 1, 4)),
     )
-    first = [_work(draw, at, ("p0", "p0", "p1", "p3")) for at in range(5)]
-    then = [_work(draw, at, ("p2", "p2", "p2", "p3")) for at in range(5, 9)]
+    first = [_work(draw, index, ("p0", "p0", "p1", "p3")) for index in range(5)]
+    then = [_work(draw, index, ("p2", "p2", "p2", "p3")) for index in range(5, 9)]
     return World(
-        nodes=tuple(node(f"n{at}", draw(st.sampled_from((2, 3, 4)))) for at in range(2)),
+        nodes=tuple(node(f"n{index}", draw(st.sampled_from((2, 3, 4)))) for index in range(2)),
         queues=queues,
         workloads=(*first, *then),
         policy=draw(st.sampled_from(POLICIES)),
@@ -63,11 +63,11 @@ def _queue(draw: st.DrawFn, name: str, parent: str | None, quotas: tuple[int, ..
     return Queue(name, parent, name[0] == "p", quota, priority=priority, created_s=60.0 * int(name[1]))
 
 
-def _work(draw: st.DrawFn, at: int, projects: tuple[str, ...]) -> Workload:
+def _work(draw: st.DrawFn, index: int, projects: tuple[str, ...]) -> Workload:
     size, count = draw(st.sampled_from(((1, 1), (1, 1), (2, 1), (2, 1), (0, 1), (1, 2))))
     request = Request(devices=size) if size else Request(devices=1, share_milli=500)
     group = PodGroup("0", request, count, count)
-    return Workload(f"w{at}", draw(st.sampled_from(projects)), (group,), count, -60.0 * (20 - at))
+    return Workload(f"w{index}", draw(st.sampled_from(projects)), (group,), count, -60.0 * (20 - index))
 
 
 @examples(24)
@@ -82,9 +82,11 @@ def test_no_work_within_its_quota_is_stopped_while_work_over_quota_would_do(worl
 
 def _over_quota_goes_first(cluster: Cluster, plan: Plan) -> None:
     """Ask it of the plans that stop others for one workload alone: there nothing else has changed before."""
-    stopped = [each for each in plan.evictions if not each.moves and each.cause.rule in RECLAIM]
-    askers = {each.cause.by for each in stopped}
-    if len(askers) != 1 or plan.binds or {each.workload for each in plan.nominations} != askers:
+    stopped = [
+        eviction for eviction in plan.evictions if not eviction.moves and eviction.cause.rule in RECLAIM
+    ]
+    askers = {eviction.cause.by for eviction in stopped}
+    if len(askers) != 1 or plan.binds or {nomination.workload for nomination in plan.nominations} != askers:
         return
     (name,) = askers
     assert name is not None
@@ -94,7 +96,9 @@ def _over_quota_goes_first(cluster: Cluster, plan: Plan) -> None:
         for pod in pods_of(asker) if (pod.group, pod.index) == (place.pod.group, place.pod.index)
     ]  # fmt: skip
     protected = [
-        each.pod for each in stopped if _is_protected(cluster, asker, cluster.jobs[each.pod.workload], wanted)
+        eviction.pod
+        for eviction in stopped
+        if _is_protected(cluster, asker, cluster.jobs[eviction.pod.workload], wanted)
     ]
     if protected and in_quota(cluster, asker, wanted):
         for going in _over_quota(cluster, asker, wanted):
@@ -107,12 +111,12 @@ def _over_quota_goes_first(cluster: Cluster, plan: Plan) -> None:
 def _levels(cluster: Cluster, asker: Job, victim: Job) -> list[str]:
     """Return the queues of a victim from where its path leaves that of the asker."""
     queues = cluster.ledger.queues
-    return [queues[at].name for at in victim.path if at not in asker.path]
+    return [queues[index].name for index in victim.path if index not in asker.path]
 
 
 def _is_over(cluster: Cluster, queue: str, wanted: Sequence[Request], without: Sequence[Job] = ()) -> bool:
     """Return True if a queue holds more than its quota of something asked for."""
-    quota = next(each.quota for each in cluster.ledger.queues if each.name == queue)
+    quota = next(own_queue.quota for own_queue in cluster.ledger.queues if own_queue.name == queue)
     amounts = held(cluster, fixed=False, without=without)
     asked = {"cpu", "memory", "pods"} | ({"gpu"} if any(request.devices for request in wanted) else set())
     return any(amounts[queue, name] > most for name, most in quota.items() if name in asked)
@@ -140,13 +144,13 @@ def _over_quota(cluster: Cluster, asker: Job, wanted: Sequence[Request]) -> Iter
         going = front.pop(0)
         for job in jobs:
             levels = _levels(cluster, asker, job)
-            more = [*going, job]
-            key = frozenset(each.name for each in more)
+            chosen = [*going, job]
+            key = frozenset(chosen_job.name for chosen_job in chosen)
             if (
                 job not in going
                 and key not in seen
                 and all(_is_over(cluster, queue, wanted, going) for queue in levels)
             ):
                 seen.add(key)
-                front.append(more)
-                yield more
+                front.append(chosen)
+                yield chosen

@@ -98,34 +98,38 @@ def test_reason_counts_each_victim_under_the_cause_that_protects_it(world: World
     cluster, policy, now_s = running.cluster, world.policy, running.now_s
     refusals = PendingRefusals(cluster, policy, now_s, EngineCache())
     for job, wanted in _pending(cluster):
-        of = job.waiting
-        assert of is not None
-        refusal = refusals.of_member(of, of.position_of(job))
+        queued = job.waiting
+        assert queued is not None
+        refusal = refusals.of_member(queued, queued.position_of(job))
         cause = refusal.cause if isinstance(refusal, ShortageRefusal) else None
         if not isinstance(cause, IneligibleVictims) or cause.resource != "gpu":
             continue
         row = cluster.rows.get("gpu")
         empty = floors(cluster, without=list(cluster.jobs.values())).items()
-        usable = {at for at, floor in empty if any(fits(cluster, [each], {at: floor}) for each in wanted)}
+        usable = {
+            index
+            for index, floor in empty
+            if any(fits(cluster, [request], {index: floor}) for request in wanted)
+        }
         expected: Counter[Cause | None] = Counter()
         for victim, protection in Diagnosis(cluster, policy, job, wanted, now_s).causes().items():
             pods = [pod for pod in victim.running_pods() if pod.node in usable]
             expected[protection] += sum(dict(pod.amounts).get(row, 0) for pod in pods)
-        found: Counter[Cause | None] = Counter({None: cause.eligible})
+        counted: Counter[Cause | None] = Counter({None: cause.eligible})
         for (protection, _), units in cause.holders.items():
-            found[CAUSES[protection]] += units
-        assert +found == +expected, f"{job.name}: {cause}"
+            counted[CAUSES[protection]] += units
+        assert +counted == +expected, f"{job.name}: {cause}"
 
 
 def _pending(cluster: Cluster) -> list[tuple[Job, list[Request]]]:
     """Return the pending workloads with what they ask for next, if few pods decide it."""
-    found = []
-    for of in cluster.waiting.values():
-        for _, _, job in of.members:
+    jobs = []
+    for queued in cluster.waiting.values():
+        for _, _, job in queued.members:
             steps = next_steps(job)
             if len(steps) == 1 and len(steps[0]) <= PODS_MAX and not job.held and job.is_ready:
-                found.append((job, steps[0]))
-    return found
+                jobs.append((job, steps[0]))
+    return jobs
 
 
 def _claims_pass_quota(cluster: Cluster, job: Job, wanted: list[Request], older: object) -> bool:
@@ -133,6 +137,6 @@ def _claims_pass_quota(cluster: Cluster, job: Job, wanted: list[Request], older:
     assert isinstance(older, list)
     first = [cluster.jobs[name] for name in older]
     assert first
-    assert all(each.project == job.project for each in first)
-    claimed = [request for each in first for request in next_steps(each)[0]]
+    assert all(owner.project == job.project for owner in first)
+    claimed = [request for owner in first for request in next_steps(owner)[0]]
     return not in_quota(cluster, job, [*wanted, *claimed])

@@ -35,11 +35,11 @@ class Books:
         """The engine's view of it, in thousandths."""
         rows = RowIndex()
         ledger = QuotaUsage(self.queues, rows)
-        for name, at in ledger.position.items():
-            if ledger.queues[at].is_project:
-                ledger.add_allocated(ledger.path[at], ((GPU_ROW, self.holds[name]),), fixed=False)
-                ledger.add_asked(ledger.path[at], ((GPU_ROW, self.asks[name]),), 1)
-                ledger.add_sharing(ledger.path[at], int(name in self.sharing))
+        for name, index in ledger.position.items():
+            if ledger.queues[index].is_project:
+                ledger.add_allocated(ledger.path[index], ((GPU_ROW, self.holds[name]),), fixed=False)
+                ledger.add_asked(ledger.path[index], ((GPU_ROW, self.asks[name]),), 1)
+                ledger.add_sharing(ledger.path[index], int(name in self.sharing))
         ledger.fit(rows)
         return ledger
 
@@ -48,8 +48,8 @@ class Books:
         ledger = self.ledger()
         used = [(usage or {}).get(queue.name, 0.0) for queue in self.queues]
         total = [self.total if row == GPU_ROW else 1 << 40 for row in range(len(ledger.allocated[0]))]
-        found = FairShareTree(ledger).update(total, used, k)
-        return {queue.name: found[at][GPU_ROW] for at, queue in enumerate(self.queues)}
+        shares = FairShareTree(ledger).update(total, used, k)
+        return {queue.name: shares[index][GPU_ROW] for index, queue in enumerate(self.queues)}
 
 
 @st.composite
@@ -67,25 +67,27 @@ def overlay(draw: st.DrawFn, *, whole: bool = False, deep: bool = True) -> Books
     )
 
 
-def families(of: Books) -> list[tuple[float, list[Queue]]]:
+def families(books: Books) -> list[tuple[float, list[Queue]]]:
     """Siblings, and what they divide."""
-    share = of.fair_shares()
-    found = [(float(of.total), [queue for queue in of.queues if queue.parent is None])]
-    for parent in of.queues:
-        children = [queue for queue in of.queues if queue.parent == parent.name]
+    share = books.fair_shares()
+    groups = [(float(books.total), [queue for queue in books.queues if queue.parent is None])]
+    for parent in books.queues:
+        children = [queue for queue in books.queues if queue.parent == parent.name]
         if children:
-            found.append((share[parent.name], children))
-    return found
+            groups.append((share[parent.name], children))
+    return groups
 
 
-def demand_of(of: Books) -> dict[str, int]:
+def demand_of(books: Books) -> dict[str, int]:
     """The least of a queue's limit and what it or its children hold and ask for."""
-    found: dict[str, int] = {}
-    for queue in reversed(of.queues):
-        below = [found[child.name] for child in of.queues if child.parent == queue.name]
-        wants = sum(below) if below or not queue.is_project else of.holds[queue.name] + of.asks[queue.name]
-        found[queue.name] = min(wants, queue.limit.get("gpu", UNLIMITED))
-    return found
+    demand: dict[str, int] = {}
+    for queue in reversed(books.queues):
+        below = [demand[child.name] for child in books.queues if child.parent == queue.name]
+        wants = (
+            sum(below) if below or not queue.is_project else books.holds[queue.name] + books.asks[queue.name]
+        )
+        demand[queue.name] = min(wants, queue.limit.get("gpu", UNLIMITED))
+    return demand
 
 
 def guarantee_of(queue: Queue, demand: dict[str, int]) -> int:
@@ -95,20 +97,20 @@ def guarantee_of(queue: Queue, demand: dict[str, int]) -> int:
 
 @examples(48)
 @given(overlay())
-def test_demand_is_what_is_held_and_asked_for_within_the_limits(of: Books) -> None:
-    expected = demand_of(of)
-    ledger = of.ledger()
+def test_demand_is_what_is_held_and_asked_for_within_the_limits(books: Books) -> None:
+    expected = demand_of(books)
+    ledger = books.ledger()
     tree = FairShareTree(ledger)
-    tree.update([of.total] * len(ledger.weightless), [0.0] * len(of.queues), 0.0)
-    found = tree.demand
-    assert {queue.name: found[at][GPU_ROW] for at, queue in enumerate(of.queues)} == expected
+    tree.update([books.total] * len(ledger.weightless), [0.0] * len(books.queues), 0.0)
+    demand = tree.demand
+    assert {queue.name: demand[index][GPU_ROW] for index, queue in enumerate(books.queues)} == expected
 
 
 @examples(60)
 @given(overlay() | overlay(whole=True))
-def test_shares_add_up_and_no_queue_has_more_than_its_demand(of: Books) -> None:
-    share, demand = of.fair_shares(), demand_of(of)
-    for have, siblings in families(of):
+def test_shares_add_up_and_no_queue_has_more_than_its_demand(books: Books) -> None:
+    share, demand = books.fair_shares(), demand_of(books)
+    for have, siblings in families(books):
         unlimited = sum(guarantee_of(queue, demand) for queue in siblings if "gpu" not in queue.quota)
         assert sum(share[queue.name] for queue in siblings) <= max(have, unlimited) + NEAR
         for queue in siblings:
@@ -117,9 +119,9 @@ def test_shares_add_up_and_no_queue_has_more_than_its_demand(of: Books) -> None:
 
 @examples(60)
 @given(overlay() | overlay(whole=True))
-def test_guarantees_are_honoured_where_they_can_be(of: Books) -> None:
-    share, demand = of.fair_shares(), demand_of(of)
-    for have, siblings in families(of):
+def test_guarantees_are_honoured_where_they_can_be(books: Books) -> None:
+    share, demand = books.fair_shares(), demand_of(books)
+    for have, siblings in families(books):
         wanted = {queue.name: guarantee_of(queue, demand) for queue in siblings}
         if sum(wanted.values()) <= have + NEAR:
             for queue in siblings:
@@ -128,9 +130,9 @@ def test_guarantees_are_honoured_where_they_can_be(of: Books) -> None:
 
 @examples(60)
 @given(overlay())
-def test_guarantees_that_cannot_be_honoured_are_scaled_by_priority_then_quota(of: Books) -> None:
-    share, demand = of.fair_shares(), demand_of(of)
-    for have, siblings in families(of):
+def test_guarantees_that_cannot_be_honoured_are_scaled_by_priority_then_quota(books: Books) -> None:
+    share, demand = books.fair_shares(), demand_of(books)
+    for have, siblings in families(books):
         finite = [queue for queue in siblings if "gpu" in queue.quota]
         left = have - sum(min(demand[queue.name], have) for queue in siblings if "gpu" not in queue.quota)
         for priority in sorted({queue.priority for queue in finite}, reverse=True):
@@ -144,9 +146,9 @@ def test_guarantees_that_cannot_be_honoured_are_scaled_by_priority_then_quota(of
 
 @examples(60)
 @given(overlay())
-def test_the_surplus_follows_priority_and_nothing_wanted_is_left_over(of: Books) -> None:
-    share, demand = of.fair_shares(), demand_of(of)
-    for have, siblings in families(of):
+def test_the_surplus_follows_priority_and_nothing_wanted_is_left_over(books: Books) -> None:
+    share, demand = books.fair_shares(), demand_of(books)
+    for have, siblings in families(books):
         if sum(guarantee_of(queue, demand) for queue in siblings) > have + NEAR:
             continue
         short = [
@@ -167,18 +169,18 @@ def test_the_surplus_follows_priority_and_nothing_wanted_is_left_over(of: Books)
 
 @examples(40)
 @given(overlay(deep=False))
-def test_inside_one_priority_the_surplus_is_divided_as_a_linear_program_divides_it(of: Books) -> None:
-    of = replace(of, queues=tuple(replace(queue, priority=100) for queue in of.queues))
-    share, demand = of.fair_shares(), demand_of(of)
-    given_ = {queue.name: guarantee_of(queue, demand) for queue in of.queues}
-    left = of.total - sum(given_.values())
+def test_inside_one_priority_the_surplus_is_divided_as_a_linear_program_divides_it(books: Books) -> None:
+    books = replace(books, queues=tuple(replace(queue, priority=100) for queue in books.queues))
+    share, demand = books.fair_shares(), demand_of(books)
+    given_ = {queue.name: guarantee_of(queue, demand) for queue in books.queues}
+    left = books.total - sum(given_.values())
     if left <= 0:
         return
-    missing = [float(demand[queue.name] - given_[queue.name]) for queue in of.queues]
-    weights = [queue.weight.get("gpu", 1.0) for queue in of.queues]
+    missing = [float(demand[queue.name] - given_[queue.name]) for queue in books.queues]
+    weights = [queue.weight.get("gpu", 1.0) for queue in books.queues]
     fair = level_by_linear_program(left, missing, weights)
-    found = [share[queue.name] - given_[queue.name] for queue in of.queues]
-    assert np.allclose(found, fair, atol=NEAR)
+    extra = [share[queue.name] - given_[queue.name] for queue in books.queues]
+    assert np.allclose(extra, fair, atol=NEAR)
 
 
 @examples(48)
@@ -188,8 +190,8 @@ def test_inside_one_priority_the_surplus_is_divided_as_a_linear_program_divides_
 )
 def test_water_filling_is_the_weighted_max_min(amount: float, claims: list[tuple[float, float]]) -> None:
     wanted, weights = [want for want, _ in claims], [weight for _, weight in claims]
-    found = water_fill(amount, wanted, weights)
-    assert np.allclose(found, level_by_linear_program(amount, wanted, weights), atol=1e-4)
+    filled = water_fill(amount, wanted, weights)
+    assert np.allclose(filled, level_by_linear_program(amount, wanted, weights), atol=1e-4)
 
 
 def level_by_linear_program(amount: float, wanted: Sequence[float], weights: Sequence[float]) -> list[float]:
@@ -197,35 +199,35 @@ def level_by_linear_program(amount: float, wanted: Sequence[float], weights: Seq
     from scipy.optimize import linprog  # not above: every process of a run collects this file
 
     count = len(wanted)
-    fixed: dict[int, float] = {at: 0.0 for at in range(count) if weights[at] <= 0}
+    fixed: dict[int, float] = {index: 0.0 for index in range(count) if weights[index] <= 0}
     while len(fixed) < count:
-        open_ = [at for at in range(count) if at not in fixed]
+        open_ = [index for index in range(count) if index not in fixed]
         # Variables: what each open one gets, and the level all of them reach.
         cost = [0.0] * len(open_) + [-1.0]
-        rows = [[-1.0 if other == at else 0.0 for other in open_] + [weights[at]] for at in open_]
+        rows = [[-1.0 if other == index else 0.0 for other in open_] + [weights[index]] for index in open_]
         limits = [0.0] * len(open_)
         rows.append([1.0] * len(open_) + [0.0])
         limits.append(max(0.0, amount - sum(fixed.values())))
-        most = [(0.0, wanted[at]) for at in open_]
+        most = [(0.0, wanted[index]) for index in open_]
         level = -linprog(cost, rows, limits, bounds=[*most, (0.0, None)], method="highs").fun
         before = len(fixed)
-        for at in open_:
-            if wanted[at] <= level * weights[at] + 1e-7:
-                fixed[at] = wanted[at]
+        for index in open_:
+            if wanted[index] <= level * weights[index] + 1e-7:
+                fixed[index] = wanted[index]
         if len(fixed) == before:  # no queue is satisfied: all stand at the level
-            fixed.update({at: level * weights[at] for at in open_})
-    return [fixed[at] for at in range(count)]
+            fixed.update({index: level * weights[index] for index in open_})
+    return [fixed[index] for index in range(count)]
 
 
 @examples(40)
 @given(overlay(whole=True))
-def test_whole_devices_are_divided_whole_and_no_queue_loses_one_by_it(of: Books) -> None:
+def test_whole_devices_are_divided_whole_and_no_queue_loses_one_by_it(books: Books) -> None:
     exact = replace(
-        of, sharing=frozenset(queue.name for queue in of.queues if queue.is_project)
+        books, sharing=frozenset(queue.name for queue in books.queues if queue.is_project)
     ).fair_shares()
-    rounded = of.fair_shares()
-    top = [queue for queue in of.queues if queue.parent is None]
-    quotas_are_whole = all(queue.quota.get("gpu", 0) % WHOLE_MILLI == 0 for queue in of.queues)
+    rounded = books.fair_shares()
+    top = [queue for queue in books.queues if queue.parent is None]
+    quotas_are_whole = all(queue.quota.get("gpu", 0) % WHOLE_MILLI == 0 for queue in books.queues)
     for queue in top:
         assert not quotas_are_whole or abs(rounded[queue.name] / WHOLE_MILLI % 1.0) < 1e-6
         assert abs(rounded[queue.name] - exact[queue.name]) <= 2 * WHOLE_MILLI + NEAR
@@ -233,29 +235,31 @@ def test_whole_devices_are_divided_whole_and_no_queue_loses_one_by_it(of: Books)
 
 @examples(24)
 @given(overlay(deep=False), st.floats(0.1, 4.0), st.integers(0, 4))
-def test_who_used_more_in_the_past_has_no_larger_share_for_it(of: Books, k: float, which: int) -> None:
-    name = of.queues[which % len(of.queues)].name
-    spared = of.fair_shares({}, k)
-    used = of.fair_shares({name: 0.5}, k)
+def test_who_used_more_in_the_past_has_no_larger_share_for_it(books: Books, k: float, which: int) -> None:
+    name = books.queues[which % len(books.queues)].name
+    spared = books.fair_shares({}, k)
+    used = books.fair_shares({name: 0.5}, k)
     assert used[name] <= spared[name] + NEAR
-    for queue in of.queues:
+    for queue in books.queues:
         if queue.name != name:
             assert used[queue.name] >= spared[queue.name] - NEAR
 
 
 @examples(20)
 @given(overlay(), st.dictionaries(st.sampled_from(("p0", "p1", "p2")), st.floats(0, 1)))
-def test_without_a_memory_past_use_counts_for_nothing(of: Books, usage: dict[str, float]) -> None:
-    assert of.fair_shares(usage, 0.0) == of.fair_shares()
+def test_without_a_memory_past_use_counts_for_nothing(books: Books, usage: dict[str, float]) -> None:
+    assert books.fair_shares(usage, 0.0) == books.fair_shares()
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[Books, list[tuple[str, int, int, int]]]:
     """Books, and changes: a project, what it holds and asks for more, and how many parts it asks for."""
-    of = draw(overlay(whole=draw(st.booleans())))
-    projects = st.sampled_from(sorted(of.holds))
+    books = draw(overlay(whole=draw(st.booleans())))
+    projects = st.sampled_from(sorted(books.holds))
     units = st.integers(0, 8).map(lambda count: count * 250)
-    return of, draw(st.lists(st.tuples(projects, units, units, st.integers(0, 1)), min_size=1, max_size=12))
+    return books, draw(
+        st.lists(st.tuples(projects, units, units, st.integers(0, 1)), min_size=1, max_size=12)
+    )
 
 
 @examples(60)
@@ -263,17 +267,17 @@ def histories(draw: st.DrawFn) -> tuple[Books, list[tuple[str, int, int, int]]]:
 def test_shares_updated_change_by_change_equal_shares_computed_at_once(
     history: tuple[Books, list[tuple[str, int, int, int]]], k: float
 ) -> None:
-    of, changes = history
-    ledger = of.ledger()
+    books, changes = history
+    ledger = books.ledger()
     tree = FairShareTree(ledger)
-    usage = [0.1 * at for at in range(len(of.queues))]
+    usage = [0.1 * index for index in range(len(books.queues))]
     for step, (project, held, asked, parts) in enumerate(changes):
-        at = ledger.position[project]
-        ledger.add_allocated(ledger.path[at], ((GPU_ROW, held),), fixed=False)
-        ledger.add_asked(ledger.path[at], ((GPU_ROW, asked),), 1)
-        ledger.add_sharing(ledger.path[at], parts)
-        excess = {at: {GPU_ROW: asked}} if step % 3 == 2 else {}
-        total = [of.total + 1000 * (step % 2)] * len(ledger.weightless)
+        position = ledger.position[project]
+        ledger.add_allocated(ledger.path[position], ((GPU_ROW, held),), fixed=False)
+        ledger.add_asked(ledger.path[position], ((GPU_ROW, asked),), 1)
+        ledger.add_sharing(ledger.path[position], parts)
+        excess = {position: {GPU_ROW: asked}} if step % 3 == 2 else {}
+        total = [books.total + 1000 * (step % 2)] * len(ledger.weightless)
         fresh = FairShareTree(ledger)
         assert tree.update(total, usage, k, excess) == fresh.update(total, usage, k, excess)
         assert tree.demand == fresh.demand

@@ -46,8 +46,8 @@ def test_a_repeated_event_changes_nothing(world: World) -> None:
 @given(worlds(happens=CHANGING, topology=True, rules=True))
 def test_new_quotas_change_nothing_but_the_quotas(world: World) -> None:
     running = Running(world)
-    for at, _ in enumerate(running.run()):
-        if at % 3 == 0:
+    for step, _ in enumerate(running.run()):
+        if step % 3 == 0:
             before = picture(running.cluster)
             running.tell(QueuesSet(world.queues))
             assert not differs(before, picture(running.cluster))
@@ -82,7 +82,7 @@ def rebuilt(running: Running) -> Cluster:
             reduce(fresh, Nominated(name, promised, running.now_s))
         if job.held:
             reduce(fresh, WorkloadSuspended(name, True, job.held_why))
-    for at, node in enumerate(old.nodes):
+    for index, node in enumerate(old.nodes):
         if node is None:
-            reduce(fresh, NodeLost(old.node_names[at]))
+            reduce(fresh, NodeLost(old.node_names[index]))
     return fresh

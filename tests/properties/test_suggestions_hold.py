@@ -61,8 +61,8 @@ def changed(spec: Workload, change: dict[str, Any], *, others_make: bool) -> Wor
 
 def _request(request: Request, key: str, value: Any) -> Request:
     if key != "gpus":
-        found: Request = _REQUEST_FIELDS[key](request, value)
-        return found
+        changed_request: Request = _REQUEST_FIELDS[key](request, value)
+        return changed_request
     if isinstance(value, float):
         return replace(request, share_milli=round(value * WHOLE_MILLI))
     return replace(request, devices=value)
@@ -120,7 +120,9 @@ def test_every_suggestion_lets_the_workload_start(others_make: bool, world: Worl
     cluster.now_s = running.now_s
     facts = cluster_facts(cluster)
     state = DecisionState(cluster, running.cache, policy, running.now_s)
-    pending = [job for of in cluster.waiting.values() for _, _, job in of.members if not job.is_running]
+    pending = [
+        job for queued in cluster.waiting.values() for _, _, job in queued.members if not job.is_running
+    ]
     for job in pending[:ASKED_MAX]:
         for suggestion in suggestions(lambda read: read(state), job.name, possible).suggestions:
             if suggestion.at_s is None:

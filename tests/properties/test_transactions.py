@@ -124,9 +124,9 @@ def test_an_exception_inside_a_trial_leaves_no_trace(world: World, points: list[
         with audited() as audit:
             plan = decide(running.cluster, world.policy, running.now_s, EngineCache())
         assert not audit.differences
-        for at in {1 + int(point * (audit.calls - 1)) for point in points} if audit.calls else ():
+        for call in {1 + int(point * (audit.calls - 1)) for point in points} if audit.calls else ():
             cache = EngineCache()
-            with audited(fail_at=at) as failing, pytest.raises(InjectedError):
+            with audited(fail_at=call) as failing, pytest.raises(InjectedError):
                 decide(running.cluster, world.policy, running.now_s, cache)
             assert failing.rollbacks
             assert not failing.differences

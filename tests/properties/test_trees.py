@@ -23,17 +23,17 @@ def another_tree(queues: Sequence[Queue], used: set[str], chance: Random) -> tup
     """Return a tree with queues moved, left out, added and in another order; projects in use stay."""
     kept = [queue for queue in queues if queue.name in used or chance.random() < 0.6]
     kept += [
-        Queue(f"new-{at}", None, chance.random() < 0.7, {"gpu": 1000 * chance.randrange(4)})
-        for at in range(chance.randrange(3))
+        Queue(f"new-{index}", None, chance.random() < 0.7, {"gpu": 1000 * chance.randrange(4)})
+        for index in range(chance.randrange(3))
     ]
     chance.shuffle(kept)
     departments: list[Queue] = []
     for queue in kept:
         if not queue.is_project:
-            above = chance.choice([None, *(each.name for each in departments)])
+            above = chance.choice([None, *(department.name for department in departments)])
             departments.append(replace(queue, parent=above))
     projects = [
-        replace(queue, parent=chance.choice([None, *(each.name for each in departments)]))
+        replace(queue, parent=chance.choice([None, *(department.name for department in departments)]))
         for queue in kept
         if queue.is_project
     ]

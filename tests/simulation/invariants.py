@@ -78,12 +78,12 @@ def of_world(world: SimulatedCluster) -> None:
 def of_cluster(cluster: Cluster, policy: Policy, now_s: float) -> None:
     """Limits, quotas of what can't be stopped, and gangs."""
     ledger = cluster.ledger
-    for at, queue in enumerate(ledger.queues):
-        for row, most in ledger.limited[at]:
-            held = ledger.allocated[at][row]
+    for index, queue in enumerate(ledger.queues):
+        for row, most in ledger.limited[index]:
+            held = ledger.allocated[index][row]
             hold(held <= most, f"{queue.name} holds {held} of a limit of {most} {cluster.rows.names[row]}")
-        for row, quota in ledger.bounded[at]:
-            fixed = ledger.fixed[at][row]
+        for row, quota in ledger.bounded[index]:
+            fixed = ledger.fixed[index][row]
             hold(fixed <= quota, f"{queue.name} holds {fixed} non-preemptible with a quota of {quota}")
     for name, job in cluster.incomplete.items():
         if job.running_pods() and not job.held:
@@ -123,8 +123,8 @@ def of_times(cluster: Cluster, policy: Policy, world: SimulatedCluster, connecte
 def of_plan(plan: Plan, again: Plan) -> None:
     """Check that the engine's cache only saves time: without it, the plan is the same."""
     for name in ("binds", "evictions", "nominations", "drops", "blocked", "wake_s"):
-        mine, theirs = getattr(plan, name), getattr(again, name)
-        hold(mine == theirs, f"{name} of the plan are {mine}, without a memory {theirs}")
+        own, theirs = getattr(plan, name), getattr(again, name)
+        hold(own == theirs, f"{name} of the plan are {own}, without a memory {theirs}")
 
 
 def of_waiting(cluster: Cluster, policy: Policy, now_s: float) -> None:
@@ -133,7 +133,7 @@ def of_waiting(cluster: Cluster, policy: Policy, now_s: float) -> None:
     Asked where neither reserve nor a reservation nor a wish for a domain may keep it waiting, and by
     another way of placing than the engine's.
     """
-    jobs = [job for found in cluster.waiting.values() for _, _, job in found.members]
+    jobs = [job for queued in cluster.waiting.values() for _, _, job in queued.members]
     oldest_s = min((job.spec.submitted_s for job in jobs), default=now_s)
     if (
         policy.reserve_fraction
@@ -151,37 +151,37 @@ def of_rebuilt(cluster: Cluster) -> None:
     fresh = rebuilt(cluster)
     _same_capacity(cluster, fresh)
     for name in ("allocated", "fixed", "asked"):
-        for at, queue in enumerate(cluster.ledger.queues):
-            mine = dict(zip(cluster.rows.names, getattr(cluster.ledger, name)[at], strict=True))
-            theirs = dict(zip(fresh.rows.names, getattr(fresh.ledger, name)[at], strict=True))
-            _same(mine, theirs, name, queue.name)
+        for index, queue in enumerate(cluster.ledger.queues):
+            own = dict(zip(cluster.rows.names, getattr(cluster.ledger, name)[index], strict=True))
+            theirs = dict(zip(fresh.rows.names, getattr(fresh.ledger, name)[index], strict=True))
+            _same(own, theirs, name, queue.name)
     _same(set(cluster.incomplete), set(fresh.incomplete), "incomplete")
     _same(set(cluster.nominated), set(fresh.nominated), "nominated")
     running = {name for jobs in cluster.running.values() for name in jobs}
     again = {name for jobs in fresh.running.values() for name in jobs}
     _same(running, again, "running")
-    waiting = sorted(job.spec.name for found in cluster.waiting.values() for _, _, job in found.members)
-    again_waiting = sorted(job.spec.name for found in fresh.waiting.values() for _, _, job in found.members)
+    waiting = sorted(job.spec.name for queued in cluster.waiting.values() for _, _, job in queued.members)
+    again_waiting = sorted(job.spec.name for queued in fresh.waiting.values() for _, _, job in queued.members)
     _same(waiting, again_waiting, "waiting")
     for name, job in cluster.jobs.items():
         other = fresh.jobs[name]
-        mine_ = (job.placed, job.pending, job.stopping)
+        own_counts = (job.placed, job.pending, job.stopping)
         theirs_ = (other.placed, other.pending, other.stopping)
-        _same(mine_, theirs_, "placed, pending, stopping", name)
+        _same(own_counts, theirs_, "placed, pending, stopping", name)
 
 
-def _same(mine: object, theirs: object, what: str, whose: str = "the cluster") -> None:
+def _same(own: object, theirs: object, subject: str, whose: str = "the cluster") -> None:
     """Say so if they aren't; writing the sentence costs more than comparing."""
-    if mine != theirs:
-        raise Untrue(f"{what} of {whose} is {mine}, rebuilt {theirs}")
+    if own != theirs:
+        raise Untrue(f"{subject} of {whose} is {own}, rebuilt {theirs}")
 
 
 def rebuilt(cluster: Cluster) -> Cluster:
     """The same state, from scratch."""
     fresh = Cluster()
-    for at, node in enumerate(cluster.nodes):
+    for index, node in enumerate(cluster.nodes):
         lost = Node(
-            cluster.node_names[at], cluster.free_capacity.share.shape[1], cluster.device_memory[at], {}
+            cluster.node_names[index], cluster.free_capacity.share.shape[1], cluster.device_memory[index], {}
         )
         reduce(fresh, NodeSet(lost if node is None else node))
     reduce(fresh, TopologiesSet(tuple(cluster.topologies.values())))
@@ -209,29 +209,29 @@ def rebuilt(cluster: Cluster) -> Cluster:
             reduce(fresh, Nominated(job.spec.name, promised, 0.0))
         if job.held:
             reduce(fresh, WorkloadSuspended(job.spec.name, True))
-    for at, node in enumerate(cluster.nodes):
+    for index, node in enumerate(cluster.nodes):
         if node is None:
-            reduce(fresh, NodeLost(cluster.node_names[at]))
+            reduce(fresh, NodeLost(cluster.node_names[index]))
     return fresh
 
 
 def _same_capacity(cluster: Cluster, fresh: Cluster) -> None:
-    for at, node in enumerate(cluster.nodes):
+    for index, node in enumerate(cluster.nodes):
         if node is None:
             continue
         other = fresh.node_at[node.name]
         for name in ("free_capacity", "releasing"):
-            mine, theirs = getattr(cluster, name), getattr(fresh, name)
-            free = dict(zip(cluster.rows.names, mine.free[:, at].tolist(), strict=False))
+            own, theirs = getattr(cluster, name), getattr(fresh, name)
+            free = dict(zip(cluster.rows.names, own.free[:, index].tolist(), strict=False))
             again = dict(zip(fresh.rows.names, theirs.free[:, other].tolist(), strict=False))
             _same(free, again, name, node.name)
             for part in ("share", "memory"):
-                by_device = getattr(mine, part)[at, : node.gpus].tolist()
+                by_device = getattr(own, part)[index, : node.gpus].tolist()
                 by_device_again = getattr(theirs, part)[other, : node.gpus].tolist()
                 _same(by_device, by_device_again, f"{name} ({part})", node.name)
-        total = int(cluster.free_capacity.share[at, : node.gpus].sum())
-        _same(total, int(cluster.free_capacity.free[GPU_ROW, at]), "free by device", node.name)
+        total = int(cluster.free_capacity.share[index, : node.gpus].sum())
+        _same(total, int(cluster.free_capacity.free[GPU_ROW, index]), "free by device", node.name)
         hold(
-            bool((cluster.free_capacity.share[at, node.gpus :] == NO_DEVICE).all()),
+            bool((cluster.free_capacity.share[index, node.gpus :] == NO_DEVICE).all()),
             f"{node.name} has devices too many",
         )

@@ -54,14 +54,14 @@ def case(seed: int) -> Case:
     jobs_max = 24 if draw.random() < CROWDED else 12
     job_traces = [
         job_trace
-        for at in range(draw.randint(4, jobs_max))
-        if (job_trace := _fate(draw, scenario, at)) is not None
+        for index in range(draw.randint(4, jobs_max))
+        if (job_trace := _fate(draw, scenario, index)) is not None
     ]
     made = Case(scenario, tuple(job_traces), _policy(draw), _faults(draw, seed))
     return _timed(made, random.Random(f"times of {seed}")) if seed % TIMED_EACH == TIMED_EACH - 1 else made
 
 
-def _timed(of: Case, draw: random.Random) -> Case:
+def _timed(case_: Case, draw: random.Random) -> Case:
     """With time rules, some jobs that idle, and measurements that show it."""
 
     def times() -> dict[str, float]:
@@ -76,17 +76,17 @@ def _timed(of: Case, draw: random.Random) -> Case:
     }
     job_traces = tuple(
         replace(job_trace, idle_after_s=draw.choice((0.0, 200.0)) if draw.random() < 0.5 else inf)
-        for job_trace in of.job_traces
+        for job_trace in case_.job_traces
     )
     queues = tuple(
         replace(queue, times=QueueTimeLimits(idle_limit_s=draw.choice((None, None, 0.0, 200.0))))
-        for queue in of.scenario.queues
+        for queue in case_.scenario.queues
     )
     return Case(
-        replace(of.scenario, queues=queues),
+        replace(case_.scenario, queues=queues),
         job_traces,
-        of.policy.model_copy(update={"life": LifecyclePolicy.model_validate(life)}),
-        of.faults,
+        case_.policy.model_copy(update={"life": LifecyclePolicy.model_validate(life)}),
+        case_.faults,
         MEASURED_EVERY_S,
     )
 
@@ -95,13 +95,13 @@ def _scenario(draw: random.Random) -> Scenario:
     gpus = draw.choice((1, 2, 4, 8))
     nodes = tuple(
         Node(
-            f"node-{at}",
+            f"node-{index}",
             gpus if draw.random() < 0.8 else draw.choice((0, 1, 2)),
             GPU_MEMORY,
             {"cpu": draw.choice((8, 16, 64)) * 1000, "memory": 64 << 30, "pods": draw.choice((4, 110))},
-            labels={RACK: f"rack-{at % 2}", "kubernetes.io/hostname": f"node-{at}"},
+            labels={RACK: f"rack-{index % 2}", "kubernetes.io/hostname": f"node-{index}"},
         )
-        for at in range(draw.randint(1, 5))
+        for index in range(draw.randint(1, 5))
     )
     return Scenario(
         name="chance",
@@ -115,30 +115,31 @@ def _scenario(draw: random.Random) -> Scenario:
 
 
 def _queues(draw: random.Random, total_milli: int) -> tuple[Queue, ...]:
-    departments = [f"department-{at}" for at in range(draw.randint(0, 2))]
+    departments = [f"department-{index}" for index in range(draw.randint(0, 2))]
     queues = [
-        Queue(name, None, False, {"gpu": total_milli}, created_s=at) for at, name in enumerate(departments)
+        Queue(name, None, False, {"gpu": total_milli}, created_s=index)
+        for index, name in enumerate(departments)
     ]
     projects = draw.randint(1, 4)
-    for at in range(projects):
+    for index in range(projects):
         quota = total_milli // projects // 1000 * 1000
-        more = {"limit": {"gpu": max(quota, 1000) * draw.choice((1, 2))}} if draw.random() < 0.3 else {}
+        limits = {"limit": {"gpu": max(quota, 1000) * draw.choice((1, 2))}} if draw.random() < 0.3 else {}
         queues.append(
             Queue(
-                f"project-{at}",
+                f"project-{index}",
                 draw.choice(departments) if departments else None,
                 True,
                 {"gpu": quota},
                 weight={"gpu": draw.choice((0.0, 1.0, 1.0, 3.0))},
                 priority=draw.choice((100, 100, 100, 50)),
-                created_s=10.0 + at,
-                **more,
+                created_s=10.0 + index,
+                **limits,
             )
         )
     return tuple(queues)
 
 
-def _fate(draw: random.Random, scenario: Scenario, at: int) -> JobTrace | None:
+def _fate(draw: random.Random, scenario: Scenario, index: int) -> JobTrace | None:
     """A job, or None where the one drawn could never run here."""
     type_ = draw.choice((WorkloadType.TRAIN, WorkloadType.TRAIN, WorkloadType.TRAIN, *WorkloadType))
     priority = DEFAULT_PRIORITY[type_] + draw.choice((0, 0, -10))
@@ -147,7 +148,7 @@ def _fate(draw: random.Random, scenario: Scenario, at: int) -> JobTrace | None:
     if draw.random() < 0.2:
         topology = TopologyRequest("network", preferred=RACK)
     workload = Workload(
-        name=f"job-{at}",
+        name=f"job-{index}",
         project=draw.choice([queue.name for queue in scenario.queues if queue.is_project]),
         groups=groups,
         min_pods=sum(group.min for group in groups),
@@ -166,14 +167,14 @@ def _fate(draw: random.Random, scenario: Scenario, at: int) -> JobTrace | None:
     return JobTrace(workload, float(draw.randint(1, 1200)), save_every_s, workload.restart_s or 0.0)
 
 
-def _group(draw: random.Random, at: int) -> PodGroup:
+def _group(draw: random.Random, index: int) -> PodGroup:
     count = draw.choice((1, 1, 1, 2, 3, 4))
     return PodGroup(
-        f"group-{at}",
+        f"group-{index}",
         _request(draw),
         count,
         count if draw.random() < 0.7 else draw.randint(0, count),
-        order=at,
+        order=index,
     )
 
 

@@ -22,8 +22,8 @@ def first_fit(cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache
     plan = Plan()
     capacity = cluster.free_capacity.copy()
     held = Held(cluster)
-    for found in sorted(cluster.waiting.values(), key=lambda found: found.members[0][:2]):
-        for _, _, job in list(found.members):
+    for queued in sorted(cluster.waiting.values(), key=lambda queued: queued.members[0][:2]):
+        for _, _, job in list(queued.members):
             places = _places(cluster, capacity, job, held)
             if places is None:
                 break
@@ -57,8 +57,8 @@ class Held:
             bounds = [(self.allocated[queue], [*self.ledger.limited[queue], *static(self.ledger, queue)])]
             if not job.spec.preemptible:
                 bounds.append((self.fixed[queue], self.ledger.bounded[queue]))
-            of = dict(amounts)
-            if any(line[row] + of.get(row, 0) > most for line, rows in bounds for row, most in rows):
+            by_row = dict(amounts)
+            if any(line[row] + by_row.get(row, 0) > most for line, rows in bounds for row, most in rows):
                 return False
         for queue in job.path:
             for row, amount in amounts:
@@ -91,14 +91,16 @@ def _try(cluster: Cluster, capacity: CapacityColumns, job: Job, held: Held) -> l
     for group, shape in enumerate(job.shapes):
         pending = job.pending_pods(group)
         for number, pod in enumerate(pending):
-            found = _first(cluster, trial, shape)
-            if found is None or not held.add(job, usage_on(cluster, shape, found[0])):
+            placement = _first(cluster, trial, shape)
+            if placement is None or not held.add(job, usage_on(cluster, shape, placement[0])):
                 if number < lacks[group]:
                     return None
                 break
-            at, devices = found
-            trial.hold(at, shape, devices, cluster.device_memory[at])
-            places.append(Placement(PodKey(job.spec.name, group, pod.index), cluster.node_names[at], devices))
+            node, devices = placement
+            trial.hold(node, shape, devices, cluster.device_memory[node])
+            places.append(
+                Placement(PodKey(job.spec.name, group, pod.index), cluster.node_names[node], devices)
+            )
     capacity.free, capacity.share, capacity.memory = trial.free, trial.share, trial.memory
     return places
 
@@ -106,13 +108,13 @@ def _try(cluster: Cluster, capacity: CapacityColumns, job: Job, held: Held) -> l
 def _first(
     cluster: Cluster, capacity: CapacityColumns, shape: RequestShape
 ) -> tuple[int, tuple[int, ...]] | None:
-    for at, node in enumerate(cluster.nodes):
-        if node is None or any(capacity.free[row, at] < amount for row, amount in shape.needs):
+    for node_index, node in enumerate(cluster.nodes):
+        if node is None or any(capacity.free[row, node_index] < amount for row, amount in shape.needs):
             continue
         if not shape.devices:
-            return at, ()
-        need = WHOLE_MILLI if shape.whole else shape.share_on(cluster.device_memory[at])
-        devices = [index for index in range(node.gpus) if capacity.share[at, index] >= need]
+            return node_index, ()
+        need = WHOLE_MILLI if shape.whole else shape.share_on(cluster.device_memory[node_index])
+        devices = [index for index in range(node.gpus) if capacity.share[node_index, index] >= need]
         if len(devices) >= shape.devices:
-            return at, tuple(devices[: shape.devices])
+            return node_index, tuple(devices[: shape.devices])
     return None

@@ -69,15 +69,15 @@ class Simulation:
 
     def __init__(
         self,
-        of: Case,
+        case_: Case,
         decide: Decide,
         tell: Callable[[str], None] | None = None,
         wall: Callable[[float], float] | None = None,
     ) -> None:
         """`wall`: the wall clock's time at a time of the simulation; None: control reads the simulation's clock."""
-        self.case = of
+        self.case = case_
         self.world = FaultyCluster(
-            of.scenario, of.job_traces, of.faults, measured_every_s=of.measured_every_s
+            case_.scenario, case_.job_traces, case_.faults, measured_every_s=case_.measured_every_s
         )
         self.jumps: list[float] = []
         self.clock: Callable[[], float] = self.world.clock

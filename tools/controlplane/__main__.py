@@ -45,8 +45,8 @@ def main() -> int:
     def stop(_signal: int, _frame: FrameType | None) -> None:
         stopped.set()
 
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(each, stop)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
     try:
         with ControlPlane(find()) as plane:
             if not stopped.is_set():

@@ -41,9 +41,9 @@ class Api:
 
     def __init__(self, url: str, authority: Path | None = None, user: Pair | str | None = None) -> None:
         self.url = url
-        self._at = urlsplit(url)
+        self._url = urlsplit(url)
         self._tls = None
-        if self._at.scheme == "https":
+        if self._url.scheme == "https":
             self._tls = ssl.create_default_context(cafile=None if authority is None else str(authority))
             if isinstance(user, Pair):
                 self._tls.load_cert_chain(user.certificate, user.key)
@@ -64,8 +64,8 @@ class Api:
 
     def get(self, path: str, form: str = "application/json") -> Object:
         """Return an object or a list, in a form that a client accepts."""
-        found: Object = json.loads(self._ask("GET", path, None, {"Accept": form}))
-        return found
+        answer: Object = json.loads(self._ask("GET", path, None, {"Accept": form}))
+        return answer
 
     def maybe(self, path: str) -> Object | None:
         """Return an object, or None without one of that name."""
@@ -83,7 +83,7 @@ class Api:
     def metadata(self, path: str) -> list[Object]:
         """Metadata of what is in a list."""
         form = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-        return [each["metadata"] for each in self.get(path, form)["items"] or ()]
+        return [item["metadata"] for item in self.get(path, form)["items"] or ()]
 
     def post(self, path: str, body: Mapping[str, Any]) -> Object:
         """Create in the collection at this path."""
@@ -116,9 +116,9 @@ class Api:
         """Create objects, several at a time."""
         self.at_once(self.create, objects)
 
-    def at_once(self, act: Callable[[Any], object], each: Iterable[Any]) -> None:
+    def at_once(self, act: Callable[[Any], object], arguments: Iterable[Any]) -> None:
         """Do something with each of these, several at a time; the first error is raised at the end."""
-        done = [self._threads.submit(act, one) for one in each]
+        done = [self._threads.submit(act, one) for one in arguments]
         wait(done)
         for one in done:
             one.result()
@@ -184,7 +184,7 @@ class Api:
         return answer
 
     def _connect(self) -> http.client.HTTPConnection:
-        host, port = self._at.hostname or "", self._at.port
+        host, port = self._url.hostname or "", self._url.port
         connection = (
             http.client.HTTPConnection(host, port, timeout=_ANSWER_S)
             if self._tls is None

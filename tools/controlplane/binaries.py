@@ -105,23 +105,23 @@ def find(say: Callable[[str], None] = _told) -> Binaries:
             "No control plane to test against: install Go (go.dev/dl) and it is built once, or set "
             f"KUBEBUILDER_ASSETS to a directory with {', '.join(one.name for one in PROGRAMS)}."
         )
-    there = _cached(go, RELEASE)
-    made_once(there.directory, lambda: not there.lacks(), lambda made: build(go, made, PROGRAMS, say))
+    binaries = _cached(go, RELEASE)
+    made_once(binaries.directory, lambda: not binaries.lacks(), lambda made: build(go, made, PROGRAMS, say))
     release = chosen_release()
-    return there if release == RELEASE else _other(go, there, release, say)
+    return binaries if release == RELEASE else _other(go, binaries, release, say)
 
 
 def _other(go: str, usual: Binaries, release: str, say: Callable[[str], None]) -> Binaries:
     """Return the programs of another release, and links to those that every release shares."""
-    there = _cached(go, release)
+    binaries = _cached(go, release)
 
     def make(made: Path) -> None:
         build(go, made, _programs(release), say, OTHER_VERSIONS[release])
         for name in Binaries(made, release).lacks():
             (made / name).symlink_to(usual[name])
 
-    made_once(there.directory, lambda: not there.lacks(), make)
-    return there
+    made_once(binaries.directory, lambda: not binaries.lacks(), make)
+    return binaries
 
 
 def chosen_release() -> str:
@@ -156,7 +156,9 @@ def at_hand() -> bool:
         if os.environ.get("KUBEBUILDER_ASSETS"):
             return bool(find())
         go = shutil.which("go")
-        return go is not None and not any(_cached(go, each).lacks() for each in {RELEASE, chosen_release()})
+        return go is not None and not any(
+            _cached(go, release).lacks() for release in {RELEASE, chosen_release()}
+        )
     except NoBinaries:
         return False
 
@@ -177,14 +179,14 @@ def key(go_version: str, version: str = VERSION, programs: Sequence[Program] = P
 
 
 def _named(directory: Path) -> Binaries:
-    found = Binaries(directory, chosen_release())
-    lacks = found.lacks()
+    binaries = Binaries(directory, chosen_release())
+    lacks = binaries.lacks()
     if lacks:
         raise NoBinaries(
             f"KUBEBUILDER_ASSETS is {directory}, where there is no {' and no '.join(lacks)}: add them, or "
             "unset it to have all of them built."
         )
-    return found
+    return binaries
 
 
 def go_version(go: str) -> str:

@@ -44,7 +44,9 @@ class Authority:
     def server(self, name: str = "server", hosts: Sequence[str] = _SERVER_NAMES) -> Pair:
         """Return a certificate to serve on this machine with."""
         alternatives: list[x509.GeneralName] = [x509.DNSName(host) for host in hosts]
-        alternatives += [x509.IPAddress(ipaddress.ip_address(at)) for at in ("127.0.0.1", "10.0.0.1")]
+        alternatives += [
+            x509.IPAddress(ipaddress.ip_address(address)) for address in ("127.0.0.1", "10.0.0.1")
+        ]
         return self._pair(name, name, (), ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 
     def client(self, user: str, groups: Sequence[str] = ()) -> Pair:

@@ -106,7 +106,7 @@ class Cluster:
             if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
         }
 
-    def until(self, see: Callable[[], Seen], what: str | Callable[[], str] = "it") -> Seen:
+    def until(self, see: Callable[[], Seen], subject: str | Callable[[], str] = "it") -> Seen:
         """Wait for something to be true, and return it. It is looked for the seldomer the longer it takes.
 
         Raises:
@@ -115,7 +115,7 @@ class Cluster:
         begun = time.monotonic()
         while not (seen := see()):
             if time.monotonic() > begun + self._patience_s:
-                answer = what if isinstance(what, str) else what()
+                answer = subject if isinstance(subject, str) else subject()
                 raise AssertionError(f"waited {self._patience_s:g} s for {answer}; last seen: {seen!r}")
             time.sleep(min(0.6, 0.08 + (time.monotonic() - begun) / 5))
         return seen
@@ -127,55 +127,55 @@ class Cluster:
 
         Without `policies` the admission policies and webhooks stay, for the next test.
         """
-        there = stored(self.plane.etcd)
-        self._withdraw(there)
+        objects = stored(self.plane.etcd)
+        self._withdraw(objects)
         for path in (*(_HOOKS if policies else ()), *_OWNERS):
-            self._sweep(path, there)
-        if there["pods"] or any(there[_plural(path)] for path in _OWNERS):
+            self._sweep(path, objects)
+        if objects["pods"] or any(objects[_plural(path)] for path in _OWNERS):
             self.until(self._no_pods, self._why_pods)
-            there = stored(self.plane.etcd) | {_plural(path): there[_plural(path)] for path in _HOOKS}
+            objects = stored(self.plane.etcd) | {_plural(path): objects[_plural(path)] for path in _HOOKS}
         for path in _OTHERS:
-            self._sweep(path, there)
-        self._wait_for_volumes(there)
+            self._sweep(path, objects)
+        self._wait_for_volumes(objects)
         for kind in ("projects", "departments"):
-            self._release(kind, there)
-        for _, name in there["priorityclasses"]:
+            self._release(kind, objects)
+        for _, name in objects["priorityclasses"]:
             if not name.startswith("system-"):
                 self.api.delete(f"{_PRIORITIES}/{name}")
-        self._unbind(there)
-        for _, name in there["namespaces"]:
+        self._unbind(objects)
+        for _, name in objects["namespaces"]:
             if name not in _STAYS and not name.startswith(_ONCE):
                 self.api.delete(f"/api/v1/namespaces/{name}")
         if not policies:
             return
-        if there["validatingadmissionpolicies"]:
+        if objects["validatingadmissionpolicies"]:
             wait_for_policies(self.api)
-        if any(there[_plural(path)] for path in _HOOKS if "webhook" in path):
+        if any(objects[_plural(path)] for path in _HOOKS if "webhook" in path):
             wait_for_webhooks(self.api)
 
-    def _withdraw(self, there: Stored) -> None:
+    def _withdraw(self, objects: Stored) -> None:
         """Delete the APIService: without what answers it, no namespace can end."""
-        if any(name == _QUERIES for _, name in there["apiservices"]):
+        if any(name == _QUERIES for _, name in objects["apiservices"]):
             withdraw(self.api)
 
-    def _unbind(self, there: Stored) -> None:
+    def _unbind(self, objects: Stored) -> None:
         """Take away the rights of people in all namespaces: another test has people of the same names."""
-        for _, name in there["clusterrolebindings"]:
+        for _, name in objects["clusterrolebindings"]:
             if name.startswith(_BINDINGS_STAY):
                 continue
             binding = self.api.maybe(f"{_BINDINGS}/{name}") or {}
             if any(subject["kind"] != "ServiceAccount" for subject in binding.get("subjects", ())):
                 self.api.delete(f"{_BINDINGS}/{name}")
 
-    def _release(self, kind: str, there: Stored) -> None:
+    def _release(self, kind: str, objects: Stored) -> None:
         """Take away the finalizers of queues: the Weir that would is gone."""
-        for _, name in there[kind]:
+        for _, name in objects[kind]:
             with suppress(ApiError):  # it is gone
                 self.api.patch(f"{_WEIR}/{kind}/{name}", {"metadata": {"finalizers": None}})
 
-    def _wait_for_volumes(self, there: Stored) -> None:
+    def _wait_for_volumes(self, objects: Stored) -> None:
         """Wait until no volume is left: each stays until its claim is gone, and keeps its name until then."""
-        if there["persistentvolumes"]:
+        if objects["persistentvolumes"]:
             self.until(lambda: not self.api.items(_VOLUMES), "the volumes to be gone")
 
     def _ready(self) -> set[str]:
@@ -190,13 +190,15 @@ class Cluster:
         }
 
     def _going(self, name: str) -> bool:
-        there = self.api.maybe(f"/api/v1/namespaces/{name}")
-        return there is not None and there["status"]["phase"] == "Terminating"
+        namespace = self.api.maybe(f"/api/v1/namespaces/{name}")
+        return namespace is not None and namespace["status"]["phase"] == "Terminating"
 
     def _why_going(self, name: str) -> str:
         """Return a sentence with the obstacles of a namespace's end, which is tried again once a minute."""
-        there = self.api.maybe(f"/api/v1/namespaces/{name}") or {"status": {}}
-        holds = [one["message"] for one in there["status"].get("conditions", []) if one["status"] == "True"]
+        namespace = self.api.maybe(f"/api/v1/namespaces/{name}") or {"status": {}}
+        holds = [
+            one["message"] for one in namespace["status"].get("conditions", []) if one["status"] == "True"
+        ]
         return f"the namespace {name} to be free: {' '.join(holds)}; {named_apis(self.api)}"
 
     def _no_pods(self) -> bool:
@@ -207,14 +209,14 @@ class Cluster:
 
     def _why_pods(self) -> str:
         """Return a sentence with the pods that are left and what keeps them."""
-        there = [pod["metadata"] for pod in self.pods()]
-        left = [f"{each['namespace']}/{each['name']} {each.get('finalizers', [])}" for each in there]
+        pods = [pod["metadata"] for pod in self.pods()]
+        left = [f"{pod['namespace']}/{pod['name']} {pod.get('finalizers', [])}" for pod in pods]
         return f"the pods to be gone, with their finalizers: {', '.join(left)}"
 
-    def _sweep(self, path: str, there: Stored) -> None:
+    def _sweep(self, path: str, objects: Stored) -> None:
         """Delete the objects of a kind that are there, by namespace."""
         root, _, plural = path.rpartition("/")
-        for namespace in {namespace for namespace, _ in there[plural]}:
+        for namespace in {namespace for namespace, _ in objects[plural]}:
             self.api.delete(f"{root}/namespaces/{namespace}/{plural}" if namespace else path, grace_s=0)
 
 

@@ -57,9 +57,9 @@ def wait_for_rights(api: Api) -> None:
     """
     name = _new_name()
     objects = [
-        each
+        review
         for prefix, namespace in (("Cluster", None), ("", _NAMESPACE))
-        for each in _granted(prefix, name, namespace)
+        for review in _granted(prefix, name, namespace)
     ]
 
     def is_granted() -> bool:
@@ -68,18 +68,18 @@ def wait_for_rights(api: Api) -> None:
     _wait_with(api, objects, is_granted, "rights")
 
 
-def _wait_with(api: Api, objects: list[Object], see: Callable[[], bool], what: str) -> None:
+def _wait_with(api: Api, objects: list[Object], see: Callable[[], bool], subject: str) -> None:
     """Write objects, wait until their effect is seen, and delete them."""
     try:
         api.create(*objects)
         end = time.monotonic() + _LIMIT_S
         while not see():
             if time.monotonic() > end:
-                raise TimeoutError(f"the API server doesn't enforce the {what} after {_LIMIT_S:g} s")
+                raise TimeoutError(f"the API server doesn't enforce the {subject} after {_LIMIT_S:g} s")
             time.sleep(_PAUSE_S)
     finally:
-        for each in reversed(objects):
-            api.delete(f"{collection(each)}/{each['metadata']['name']}")
+        for manifest in reversed(objects):
+            api.delete(f"{collection(manifest)}/{manifest['metadata']['name']}")
 
 
 def _new_name() -> str:

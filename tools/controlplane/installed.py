@@ -137,28 +137,28 @@ class Installed(Weir):
         from weir.kubernetes.install.manifests import Installation, manifests
 
         read = bundle_objects if self._source == "bundle" else manifests
-        found = []
-        for each in read(Installation(self.namespace, **self._options)):
-            if "WebhookConfiguration" in each["kind"]:
+        read_objects = []
+        for manifest in read(Installation(self.namespace, **self._options)):
+            if "WebhookConfiguration" in manifest["kind"]:
                 if not self._webhooks:
                     continue
-                for hook in each["webhooks"]:
+                for hook in manifest["webhooks"]:
                     hook["clientConfig"] = {"url": f"https://127.0.0.1:{self.port}"}
                     hook["timeoutSeconds"] = _REVIEW_S
-            elif each["kind"] == "Deployment":
-                each["spec"]["replicas"] = 0
-            found.append(each)
-        return on_loopback(found, self.port)
+            elif manifest["kind"] == "Deployment":
+                manifest["spec"]["replicas"] = 0
+            read_objects.append(manifest)
+        return on_loopback(read_objects, self.port)
 
     def _apply(self, plane: ControlPlane) -> None:
         install_kinds(plane.api)
         self._wait_for_namespace(plane)
-        objects = [each for each in self.objects() if each["kind"] != "CustomResourceDefinition"]
+        objects = [manifest for manifest in self.objects() if manifest["kind"] != "CustomResourceDefinition"]
         late = "APIService" if self._source == "bundle" else ""
-        self._when_it_runs = [each for each in objects if each["kind"] == late]
-        plane.api.apply(*(each for each in objects if each not in self._when_it_runs))
+        self._when_it_runs = [manifest for manifest in objects if manifest["kind"] == late]
+        plane.api.apply(*(manifest for manifest in objects if manifest not in self._when_it_runs))
         wait_for_rights(plane.api)
-        (deployment,) = (each for each in objects if each["kind"] == "Deployment")
+        (deployment,) = (manifest for manifest in objects if manifest["kind"] == "Deployment")
         (self._container,) = deployment["spec"]["template"]["spec"]["containers"]
 
     def _wait_for_namespace(self, plane: ControlPlane) -> None:
@@ -172,12 +172,12 @@ class Installed(Weir):
         """
         path = f"/api/v1/namespaces/{self.namespace}"
         begun = changed = time.monotonic()
-        while (there := plane.api.maybe(path)) is not None:
+        while (namespace := plane.api.maybe(path)) is not None:
             now = time.monotonic()
-            if there["status"]["phase"] != "Terminating":
+            if namespace["status"]["phase"] != "Terminating":
                 return
             if now > begun + 2 * _CONFIGURED_S:
-                raise TimeoutError(f"namespace {self.namespace} isn't gone: {there['status']}")
+                raise TimeoutError(f"namespace {self.namespace} isn't gone: {namespace['status']}")
             if now > changed + _LOOK_AGAIN_S:
                 withdraw(plane.api)
                 changed = time.monotonic()

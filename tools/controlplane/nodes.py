@@ -38,7 +38,7 @@ def node(
 ) -> Object:
     """Return a node to create. Without GPUs, it has none of their labels."""
     has = {"cpu": str(cpu), "memory": f"{memory_gib}Gi", "pods": str(pods), **(resources or {})}
-    known = {
+    node_labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
@@ -48,7 +48,7 @@ def node(
     }
     if gpus:
         has["nvidia.com/gpu"] = str(gpus)
-        known |= {
+        node_labels |= {
             "nvidia.com/gpu.product": model,
             "nvidia.com/gpu.memory": str(gpu_memory_mib),
             "nvidia.com/gpu.count": str(gpus),
@@ -58,7 +58,7 @@ def node(
         "kind": "Node",
         "metadata": {
             "name": name,
-            "labels": {**known, **(labels or {})},
+            "labels": {**node_labels, **(labels or {})},
             "annotations": {"kwok.x-k8s.io/node": "fake"},
         },
         "spec": {"taints": list(taints)},
@@ -71,12 +71,12 @@ def nodes(
 ) -> list[Object]:
     """Return equal nodes gpu-0000 and so on, `rack` of them in a rack and `zone` in a zone."""
     made = []
-    for at in range(count):
+    for index in range(count):
         where = {
-            "topology.kubernetes.io/zone": f"zone-{at // zone}",
-            "example.com/rack": f"rack-{at // rack}",
+            "topology.kubernetes.io/zone": f"zone-{index // zone}",
+            "example.com/rack": f"rack-{index // rack}",
         }
-        made.append(node(f"{prefix}-{at:04d}", gpus=gpus, labels=where, **like))  # type: ignore[arg-type]
+        made.append(node(f"{prefix}-{index:04d}", gpus=gpus, labels=where, **like))  # type: ignore[arg-type]
     return made
 
 

@@ -19,7 +19,7 @@ def bundle_objects(installation: Installation) -> list[Object]:
     files = bundle(BundleOptions(installation))
     texts = (files[CLUSTER_FILE], files.get(QUERY_FILE, ""))
     first, last = ([*yaml.load_all(text, yaml.CSafeLoader)] for text in texts)
-    first = [each for each in first if each["kind"] != _OF_OPENSHIFT]
+    first = [manifest for manifest in first if manifest["kind"] != _OF_OPENSHIFT]
     return [*first, *created_by_olm(files, installation.namespace), *last]
 
 
@@ -27,11 +27,11 @@ def created_by_olm(files: dict[str, str], namespace: str) -> list[Object]:
     """Return the objects that OLM creates from a bundle that it installs in this namespace."""
     manifests = (text for path, text in files.items() if path.startswith("bundle/manifests/"))
     bundled: list[Object] = [yaml.load(text, yaml.CSafeLoader) for text in manifests]
-    (csv,) = (each for each in bundled if each["kind"] == "ClusterServiceVersion")
+    (csv,) = (manifest for manifest in bundled if manifest["kind"] == "ClusterServiceVersion")
     bundled.remove(csv)
-    for each in bundled:
-        if each["kind"] not in _OF_THE_CLUSTER:
-            each["metadata"]["namespace"] = namespace
+    for manifest in bundled:
+        if manifest["kind"] not in _OF_THE_CLUSTER:
+            manifest["metadata"]["namespace"] = namespace
     return [*_of_csv(csv, namespace), *bundled]
 
 
@@ -40,18 +40,20 @@ def _of_csv(csv: Object, namespace: str) -> Iterator[Object]:
     install = csv["spec"]["install"]["spec"]
     inside = {"namespace": namespace}
     permissions = {"ClusterRole": install["clusterPermissions"], "Role": install["permissions"]}
-    for account in {each["serviceAccountName"] for of_kind in permissions.values() for each in of_kind}:
+    for account in {
+        permission["serviceAccountName"] for of_kind in permissions.values() for permission in of_kind
+    }:
         yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, **inside}}
     for kind, of_kind in permissions.items():
-        for each in of_kind:
-            name = f"{csv['metadata']['name']}-{each['serviceAccountName']}"
+        for entry in of_kind:
+            name = f"{csv['metadata']['name']}-{entry['serviceAccountName']}"
             made = {"apiVersion": f"{_RBAC}/v1", "metadata": {"name": name}}
             if kind == "Role":
                 made["metadata"] |= inside
-            subject = {"kind": "ServiceAccount", "name": each["serviceAccountName"], **inside}
+            subject = {"kind": "ServiceAccount", "name": entry["serviceAccountName"], **inside}
             reference = {"apiGroup": _RBAC, "kind": kind, "name": name}
-            yield {**made, "kind": kind, "rules": each["rules"]}
+            yield {**made, "kind": kind, "rules": entry["rules"]}
             yield {**made, "kind": f"{kind}Binding", "roleRef": reference, "subjects": [subject]}
-    for each in install["deployments"]:
-        metadata = {"name": each["name"], "labels": each["label"], **inside}
-        yield {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": each["spec"]}
+    for entry in install["deployments"]:
+        metadata = {"name": entry["name"], "labels": entry["label"], **inside}
+        yield {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": entry["spec"]}

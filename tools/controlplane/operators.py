@@ -82,13 +82,13 @@ def find() -> Path:
     directory = cache().with_name("operators") / _key(go_version(go))
 
     def is_complete() -> bool:
-        return all(os.access(directory / each.program.name, os.X_OK) for each in OPERATORS)
+        return all(os.access(directory / operator.program.name, os.X_OK) for operator in OPERATORS)
 
     def make(made: Path) -> None:
         print(f"Building operators to test beside, once; kept in {directory}.", file=sys.stderr, flush=True)
-        for each in OPERATORS:
-            build_one(go, each.program, made)
-            _copy_definitions(go, each, made)
+        for operator in OPERATORS:
+            build_one(go, operator.program, made)
+            _copy_definitions(go, operator, made)
 
     made_once(directory, is_complete, make)
     return directory
@@ -119,9 +119,9 @@ def run(plane: ControlPlane, directory: Path, operator: Operator) -> None:
     """Install the kinds of an operator, and run it until the control plane ends."""
     name = operator.program.name
     read = yaml.load_all((directory / f"{name}.yaml").read_text(), yaml.CSafeLoader)
-    kinds: list[Object] = [each for each in read if each]
+    kinds: list[Object] = [kind for kind in read if kind]
     plane.api.apply(*kinds)
-    Cluster(plane).until(lambda: all(_is_served(plane, each) for each in kinds), f"the kinds of {name}")
+    Cluster(plane).until(lambda: all(_is_served(plane, kind) for kind in kinds), f"the kinds of {name}")
     command = [str(directory / name), *operator.arguments]
     plane.run_beside(name, command, {"KUBECONFIG": str(plane.kubeconfig)}, is_weir=False)
 

@@ -84,8 +84,8 @@ class ControlPlane:
         `server_options` are further ones of the API server, `controller_options` of the controller manager.
         """
         self.binaries = binaries or find()
-        gates = [f"--feature-gates={','.join(f'{each}=true' for each in features)}"] if features else []
-        apis = [f"--runtime-config={','.join(f'{each}=true' for each in alpha_apis)}"] if alpha_apis else []
+        gates = [f"--feature-gates={','.join(f'{feature}=true' for feature in features)}"] if features else []
+        apis = [f"--runtime-config={','.join(f'{api}=true' for api in alpha_apis)}"] if alpha_apis else []
         self._server_options = [*gates, *apis, *server_options]
         self._controller_options = [*gates, *controller_options]
         self._scheduler_options = gates
@@ -323,12 +323,12 @@ class ControlPlane:
 
     # Getting ready
 
-    def _until(self, true: Callable[[], bool], what: str) -> None:
+    def _until(self, true: Callable[[], bool], subject: str) -> None:
         end = time.monotonic() + READY_S
         while not true():
             self._processes.check()
             if time.monotonic() > end:
-                raise TimeoutError(f"waited {READY_S:.0f} s for {what}; see the logs in {self.directory}")
+                raise TimeoutError(f"waited {READY_S:.0f} s for {subject}; see the logs in {self.directory}")
             time.sleep(0.05)
 
     def _serves(self) -> bool:
@@ -345,7 +345,7 @@ class ControlPlane:
         roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
         names = ("view", "edit", "admin")
         view, edit, admin = (self.api.get(f"{roles}/{name}").get("rules") or [] for name in names)
-        return bool(view) and all(each in edit for each in view) and all(each in admin for each in edit)
+        return bool(view) and all(rule in edit for rule in view) and all(rule in admin for rule in edit)
 
     def _write_tokens(self) -> Path:
         """Write the file that says which token makes its bearer which user of which group."""

@@ -98,9 +98,9 @@ class Processes:
         self._watch.stdin.close()
         self._watch.wait()
 
-    def _tell(self, what: str) -> None:
+    def _tell(self, text: str) -> None:
         assert self._watch.stdin is not None
-        self._watch.stdin.write(f"{what}\n".encode())
+        self._watch.stdin.write(f"{text}\n".encode())
         self._watch.stdin.flush()
 
 

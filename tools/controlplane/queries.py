@@ -19,15 +19,15 @@ _LIMIT_S = 120.0
 
 def on_loopback(objects: Iterable[Object], port: int) -> list[Object]:
     """Return an installation's objects, with a Service and an APIService for a port of this machine."""
-    found = []
-    for each in objects:
-        made = deepcopy(each)
-        if each["kind"] == "Service":
+    copies = []
+    for manifest in objects:
+        made = deepcopy(manifest)
+        if manifest["kind"] == "Service":
             made["spec"] = {"type": "ExternalName", "externalName": "localhost"}
-        elif each["kind"] == "APIService":
+        elif manifest["kind"] == "APIService":
             made["spec"]["service"]["port"] = port
-        found.append(made)
-    return found
+        copies.append(made)
+    return copies
 
 
 def withdraw(api: Api, version: str = "v1", group: str = "query.weir.dev") -> None:
@@ -49,17 +49,19 @@ def withdraw(api: Api, version: str = "v1", group: str = "query.weir.dev") -> No
 
 def _forms_that_name_it(api: Api, group: str) -> list[str]:
     """Return the forms of discovery that name a group."""
-    plain = {each["name"] for each in api.get("/apis")["groups"]}
-    aggregated = {each["metadata"]["name"] for each in api.get("/apis", AGGREGATED)["items"]}
+    plain = {api_group["name"] for api_group in api.get("/apis")["groups"]}
+    aggregated = {api_group["metadata"]["name"] for api_group in api.get("/apis", AGGREGATED)["items"]}
     return [form for form, names in (("plain", plain), ("aggregated", aggregated)) if group in names]
 
 
 def named_apis(api: Api, group: str = "query.weir.dev") -> str:
     """Return the forms of discovery that name a group, and its APIService, for people."""
-    found = [
-        each["metadata"]["name"] for each in api.items(API_SERVICES) if group in each["metadata"]["name"]
+    names = [
+        service["metadata"]["name"]
+        for service in api.items(API_SERVICES)
+        if group in service["metadata"]["name"]
     ]
-    return f"discovery in the forms {_forms_that_name_it(api, group)} names {group}; APIServices: {found}"
+    return f"discovery in the forms {_forms_that_name_it(api, group)} names {group}; APIServices: {names}"
 
 
 def wait_for_queries(api: Api, path: str = POOL) -> Object:

@@ -22,20 +22,20 @@ def stored(etcd: str) -> Stored:
     Args:
         etcd: the URL at which etcd serves clients.
     """
-    at = urlsplit(etcd)
-    connection = http.client.HTTPConnection(at.hostname or "", at.port, timeout=_TIMEOUT_S)
+    address = urlsplit(etcd)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=_TIMEOUT_S)
     try:
         before = _keys(connection, _ROOT, _ROOT + _EVENTS)
         after = _keys(connection, _after(_ROOT + _EVENTS), _after(_ROOT))
     finally:
         connection.close()
-    found: Stored = defaultdict(list)
+    keys: Stored = defaultdict(list)
     for key in before + after:
         parts = key.removeprefix(_ROOT).split("/")
         resource, rest = (parts[1], parts[2:]) if parts[0] in _GROUPS else (parts[0], parts[1:])
         if 1 <= len(rest) <= 2:
-            found[_PLURALS.get(resource, resource)].append((rest[0] if rest[1:] else "", rest[-1]))
-    return found
+            keys[_PLURALS.get(resource, resource)].append((rest[0] if rest[1:] else "", rest[-1]))
+    return keys
 
 
 def _keys(connection: http.client.HTTPConnection, first: str, last: str) -> list[str]:
@@ -45,7 +45,7 @@ def _keys(connection: http.client.HTTPConnection, first: str, last: str) -> list
     response = connection.getresponse()
     answer = json.loads(response.read())
     assert response.status == 200, answer
-    return [base64.b64decode(each["key"]).decode() for each in answer.get("kvs") or []]
+    return [base64.b64decode(pair["key"]).decode() for pair in answer.get("kvs") or []]
 
 
 def _after(prefix: str) -> str:

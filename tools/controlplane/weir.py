@@ -44,8 +44,12 @@ _served: dict[str, dict[str, str]] = {}
 
 
 def _versions(api: Api) -> dict[str, str]:
-    there = api.metadata(_KINDS)
-    return {each["name"]: f"{each['uid']} {each['generation']}" for each in there if _GROUP in each["name"]}
+    definitions = api.metadata(_KINDS)
+    return {
+        definition["name"]: f"{definition['uid']} {definition['generation']}"
+        for definition in definitions
+        if _GROUP in definition["name"]
+    }
 
 
 def _is_served(api: Api, name: str) -> bool:
@@ -58,13 +62,13 @@ def _is_served(api: Api, name: str) -> bool:
 def _is_discovered(api: Api, names: Sequence[str]) -> bool:
     """Return True if discovery names these kinds, by which kubectl finds them."""
     groups = api.get("/apis", AGGREGATED)["items"]
-    found = {
+    discovered = {
         f"{resource['resource']}.{group['metadata']['name']}"
         for group in groups
         for version in group["versions"]
         for resource in version["resources"]
     }
-    return found >= set(names)
+    return discovered >= set(names)
 
 
 def project(name: str, gpus: int, namespaces: Sequence[str] = (), **spec: object) -> Object:

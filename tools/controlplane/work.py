@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from tools.controlplane.api import Object
 
 
-def pod_spec(gpus: int | str = 1, *, scheduler: str = "weir", grace_s: int = 30, **more: object) -> Object:
+def pod_spec(gpus: int | str = 1, *, scheduler: str = "weir", grace_s: int = 30, **fields: object) -> Object:
     """Return the spec of a pod: one container that requests GPUs, a core and a GiB."""
     asks = {"cpu": "1", "memory": "1Gi"}
     if gpus:
@@ -15,7 +15,7 @@ def pod_spec(gpus: int | str = 1, *, scheduler: str = "weir", grace_s: int = 30,
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": grace_s,
         "containers": [{"name": "main", "image": "work", "resources": {"requests": asks, "limits": asks}}],
-        **more,
+        **fields,
     }
 
 

@@ -45,9 +45,9 @@ def kernel() -> Path:
         NoMachine: it can't be had.
     """
     key = hashlib.sha256(f"{platform.machine()} {_PACKAGE}".encode()).hexdigest()[:12]
-    found = cache().with_name("machine") / key
-    made_once(found, lambda: os.access(found / "usr/bin/linux.uml", os.X_OK), _get)
-    return found
+    directory = cache().with_name("machine") / key
+    made_once(directory, lambda: os.access(directory / "usr/bin/linux.uml", os.X_OK), _get)
+    return directory
 
 
 def _get(made: Path) -> None:
@@ -68,13 +68,19 @@ def run(command: Sequence[str], memory: str = "3G") -> int:
         raise NoMachine("Only root can read every file of this machine: run it with sudo.")
     if not _SYSTEMD.exists():
         raise NoMachine(f"There is no {_SYSTEMD}: install the package systemd.")
-    found = kernel()
+    directory = kernel()
     with tempfile.TemporaryDirectory(prefix="weir-machine-") as place:
         job = Path(place, "job")
         job.write_text(_job(command))
         words = [
-            *(str(found / "usr/bin/linux.uml"), f"mem={memory}", "quiet", "rootfstype=hostfs", "rootflags=/"),
-            *("ro", f"init={_INIT}", f"WEIR_JOB={job}", f"WEIR_MODULES={found / 'usr/lib/uml/modules'}"),
+            *(
+                str(directory / "usr/bin/linux.uml"),
+                f"mem={memory}",
+                "quiet",
+                "rootfstype=hostfs",
+                "rootflags=/",
+            ),
+            *("ro", f"init={_INIT}", f"WEIR_JOB={job}", f"WEIR_MODULES={directory / 'usr/lib/uml/modules'}"),
             *("con=null", "con0=fd:0,fd:1"),
         ]
         return _follow(words, {"PATH": os.environ["PATH"], "HOME": place})

@@ -33,16 +33,16 @@ def write_image(busybox: Path, archive: Path, path: str = MACHINE_PATH) -> None:
     paths = {IMAGE: "/bin", MACHINE_IMAGE: path}
     manifest = []
     with tarfile.open(archive, "w") as written:
-        for at, (name, layer) in enumerate(layers.items()):
+        for index, (name, layer) in enumerate(layers.items()):
             config = {
                 "architecture": "amd64",
                 "os": "linux",
                 "config": {"Env": [f"PATH={paths[name]}"], "Cmd": _FOREVER},
                 "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
             }
-            entry = {"Config": f"config-{at}.json", "RepoTags": [name], "Layers": [f"layer-{at}.tar"]}
-            _add(written, f"config-{at}.json", json.dumps(config).encode())
-            _add(written, f"layer-{at}.tar", layer)
+            entry = {"Config": f"config-{index}.json", "RepoTags": [name], "Layers": [f"layer-{index}.tar"]}
+            _add(written, f"config-{index}.json", json.dumps(config).encode())
+            _add(written, f"layer-{index}.tar", layer)
             manifest.append(entry)
         _add(written, "manifest.json", json.dumps(manifest).encode())
 

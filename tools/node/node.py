@@ -176,7 +176,7 @@ class RealNode:
 
     def claimed(self) -> dict[tuple[str, str], list[str]]:
         """Return the devices of claims that the kubelet has given, by namespace and name of the pod."""
-        found = {
+        by_pod = {
             (pod["namespace"], pod["name"]): sorted(
                 device["device_name"]
                 for container in pod.get("containers", [])
@@ -185,7 +185,7 @@ class RealNode:
             )
             for pod in self._pod_resources()
         }
-        return {pod: devices for pod, devices in found.items() if devices}
+        return {pod: devices for pod, devices in by_pod.items() if devices}
 
     @property
     def pod_resources(self) -> Path:
@@ -204,7 +204,7 @@ class RealNode:
     def log(self, namespace: str, pod: str, container: str = "main") -> str:
         """Return what the latest container of a pod has written."""
         logs = (self.directory / "logs").glob(f"{namespace}_{pod}_*/{container}/*.log")
-        newest = max(logs, key=lambda each: each.stat().st_mtime, default=None)
+        newest = max(logs, key=lambda log: log.stat().st_mtime, default=None)
         if newest is None:
             return ""
         return "".join(line.split(" ", 3)[3] for line in newest.read_text().splitlines(keepends=True))
@@ -243,10 +243,10 @@ class RealNode:
 
     def _is_ready(self) -> bool:
         self.check()
-        there = self._plane.api.maybe(f"/api/v1/nodes/{self.name}")
-        if there is None:
+        node = self._plane.api.maybe(f"/api/v1/nodes/{self.name}")
+        if node is None:
             return False
-        status = there["status"]
+        status = node["status"]
         ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status["conditions"])
         offered = status["allocatable"].get(GPU) == str(self.gpus) if self.gpus else True
         return ready and offered and (not self.claimable or self._has_slice())
@@ -271,11 +271,11 @@ class RealNode:
         done = subprocess.run([self._programs[program], *words], check=True, capture_output=True, text=True)
         return done.stdout
 
-    def _until(self, true: Callable[[], bool], what: str) -> None:
+    def _until(self, true: Callable[[], bool], subject: str) -> None:
         end = time.monotonic() + _READY_S
         while not true():
             if time.monotonic() > end:
-                raise TimeoutError(f"waited {_READY_S:.0f} s for {what}\n{self.last_words()}")
+                raise TimeoutError(f"waited {_READY_S:.0f} s for {subject}\n{self.last_words()}")
             time.sleep(0.1)
 
 

@@ -73,9 +73,9 @@ def find() -> Programs:
     go = shutil.which("go")
     if go is None:
         raise NoBinaries("There is no Go to build a kubelet with; install it (go.dev/dl).")
-    found = Programs(cache().with_name("node") / _key(go_version(go)))
-    made_once(found.directory, found.are_complete, lambda made: _get(go, made))
-    return found
+    programs = Programs(cache().with_name("node") / _key(go_version(go)))
+    made_once(programs.directory, programs.are_complete, lambda made: _get(go, made))
+    return programs
 
 
 def are_at_hand() -> bool:
@@ -107,10 +107,10 @@ def _get(go: str, made: Path) -> None:
 
 def _link(made: Path) -> None:
     for name in _FROM_PACKAGES:
-        there = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-        if there is None:
+        program = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+        if program is None:
             raise NoBinaries(f"There is no {name}; install {', '.join(_PACKAGES)}.")
-        (made / name).symlink_to(there)
+        (made / name).symlink_to(program)
 
 
 def _unpack(above: Path, made: Path) -> None:
@@ -120,10 +120,10 @@ def _unpack(above: Path, made: Path) -> None:
     except NoPackages as lacks:
         raise NoBinaries(str(lacks)) from None
     for name in _FROM_PACKAGES:
-        there = [one for place in _PLACES if (one := unpacked / place / name).exists()]
-        if not there:
+        files = [one for place in _PLACES if (one := unpacked / place / name).exists()]
+        if not files:
             raise NoBinaries(f"The packages {', '.join(_PACKAGES)} have no {name}.")
-        shutil.copy2(there[0], made / name)
+        shutil.copy2(files[0], made / name)
 
 
 def main() -> int:

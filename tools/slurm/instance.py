@@ -118,8 +118,8 @@ def _write(programs: SlurmPrograms, home: Path) -> None:
     """Write the configuration, and files in place of GPUs."""
     for name in ("state", "spool", "gpus"):
         (home / name).mkdir(parents=True)
-    for at in range(_GPUS):
-        (home / "gpus" / f"gpu{at}").touch()
+    for index in range(_GPUS):
+        (home / "gpus" / f"gpu{index}").touch()
     ports = _free_ports(3)
     import pwd
 
@@ -140,24 +140,24 @@ def _write(programs: SlurmPrograms, home: Path) -> None:
 def _free_ports(number: int) -> list[int]:
     sockets = [socket.socket() for _ in range(number)]
     try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        for listener in sockets:
+            listener.bind(("127.0.0.1", 0))
+        return [listener.getsockname()[1] for listener in sockets]
     finally:
-        for each in sockets:
-            each.close()
+        for listener in sockets:
+            listener.close()
 
 
 def _wait_until_ready(running: Instance, daemons: Sequence[subprocess.Popen[bytes]]) -> None:
     end = time.monotonic() + _READY_S
-    said = ""
-    while time.monotonic() < end and all(each.poll() is None for each in daemons):
+    output = ""
+    while time.monotonic() < end and all(daemon.poll() is None for daemon in daemons):
         done = running.run(["scontrol", "show", "node", NODE], running.home)
-        said = done.stdout + done.stderr
-        if "State=IDLE" in said:
+        output = done.stdout + done.stderr
+        if "State=IDLE" in output:
             return
         time.sleep(0.2)
-    raise NoSlurm(f"Slurm doesn't start in {running.home}: {said.strip()[-300:]}")
+    raise NoSlurm(f"Slurm doesn't start in {running.home}: {output.strip()[-300:]}")
 
 
 def _end(running: Instance, daemons: Sequence[subprocess.Popen[bytes]]) -> None:
@@ -167,11 +167,11 @@ def _end(running: Instance, daemons: Sequence[subprocess.Popen[bytes]]) -> None:
             running.run(
                 ["scancel", "--full", "--signal=KILL", "--user", running.environment["USER"]], running.home
             )
-    for each in reversed(daemons):
-        if each.poll() is None:
-            each.send_signal(signal.SIGTERM)
+    for daemon in reversed(daemons):
+        if daemon.poll() is None:
+            daemon.send_signal(signal.SIGTERM)
         try:
-            each.wait(_END_S)
+            daemon.wait(_END_S)
         except subprocess.TimeoutExpired:
-            each.kill()
-            each.wait()
+            daemon.kill()
+            daemon.wait()

@@ -45,8 +45,8 @@ class SlurmPrograms:
     @property
     def plugins(self) -> Path:
         """Return the directory of the plugins and of the shared library."""
-        found = sorted(self.root.glob("usr/lib/*/slurm-wlm"))
-        return found[0] if found else self.root
+        directories = sorted(self.root.glob("usr/lib/*/slurm-wlm"))
+        return directories[0] if directories else self.root
 
     def environment(self) -> dict[str, str]:
         """Return the variables by which the programs find their libraries."""
@@ -65,9 +65,9 @@ def find() -> SlurmPrograms:
     Raises:
         NoSlurm: they can't be had.
     """
-    found = SlurmPrograms(_directory())
-    made_once(found.root, found.are_complete, _get)
-    return found
+    programs = SlurmPrograms(_directory())
+    made_once(programs.root, programs.are_complete, _get)
+    return programs
 
 
 def _directory() -> Path:

@@ -44,9 +44,9 @@ def _facts(shown: str) -> dict[str, str]:
     """Return the pairs of `scontrol show job`; a value may have spaces in it."""
     facts: dict[str, str] = {}
     for line in shown.splitlines():
-        found = list(_PAIR.finditer(line))
-        for at, match in enumerate(found):
-            end = found[at + 1].start() if at + 1 < len(found) else len(line)
+        pairs = list(_PAIR.finditer(line))
+        for index, match in enumerate(pairs):
+            end = pairs[index + 1].start() if index + 1 < len(pairs) else len(line)
             facts[match[1]] = line[match.end() : end].strip()
     return {key: facts[key] for key in _KEPT if key in facts}
 
@@ -64,7 +64,7 @@ def main() -> int:
         print(lacks, file=sys.stderr)
         return 1
     RECORDED.write_text(json.dumps(answers, indent=1, ensure_ascii=False) + "\n")
-    refused = sum("refused" in each for each in answers.values())
+    refused = sum("refused" in answer for answer in answers.values())
     print(f"{len(answers)} scripts, {refused} of them refused, in {RECORDED}")
     return 0
 

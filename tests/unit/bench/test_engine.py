@@ -11,5 +11,5 @@ from weir.model.policy import Policy
 @pytest.mark.parametrize("case", CASES)
 def test_case(case: str, preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "CYCLES", 2)
-    run, _, of, _ = CASES[case]
-    assert run(40, Policy.model_validate({"preset": preset}))[of] > 0
+    run, _, figure, _ = CASES[case]
+    assert run(40, Policy.model_validate({"preset": preset}))[figure] > 0

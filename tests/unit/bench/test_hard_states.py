@@ -34,6 +34,6 @@ def test_a_burst_of_reclaims_searches_few_nodes_and_takes_the_youngest(
     monkeypatch.setattr(VictimCandidates, "victims_on", counted)
     plan, _ = made.decide()
     stopped = [eviction.pod.workload for eviction in plan.evictions]
-    assert stopped == [f"job-{at:06d}" for at in range(79, 79 - len(stopped), -1)]
+    assert stopped == [f"job-{index:06d}" for index in range(79, 79 - len(stopped), -1)]
     assert len(stopped) == 40
     assert len(searched) <= 3 * len(stopped)

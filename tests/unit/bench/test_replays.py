@@ -32,8 +32,8 @@ def test_spot_jobs_are_the_declared_ones() -> None:
 
 
 def test_gang_is_whole_nodes(traces: Path) -> None:
-    of = next(job for job in read_jobs(traces) if job.gpus == 16).job_trace("p").workload
-    assert (of.pods, of.min_pods, of.groups[0].request.devices) == (2, 2, 8)
+    workload = next(job for job in read_jobs(traces) if job.gpus == 16).job_trace("p").workload
+    assert (workload.pods, workload.min_pods, workload.groups[0].request.devices) == (2, 2, 8)
 
 
 def test_static_partition_backfills() -> None:
@@ -49,16 +49,16 @@ def test_static_gang_takes_empty_nodes() -> None:
 
 
 def test_racks_are_sorted(traces: Path) -> None:
-    found = read_racks(traces, 6)
-    assert len(found) == 6
-    assert len(set(found)) == 2
+    racks = read_racks(traces, 6)
+    assert len(racks) == 6
+    assert len(set(racks)) == 2
 
 
 def test_quotas(traces: Path, monkeypatch, capsys) -> None:
-    found = rows(
+    result_rows = rows(
         quotas.main, monkeypatch, capsys, "--traces", str(traces), "--k", "1.0", "--preset", "throughput"
     )
-    by_policy = {(row["policy"], row.get("source")): row for row in found}
+    by_policy = {(row["policy"], row.get("source")): row for row in result_rows}
     assert by_policy["static partitions, backfill", "traces/README.md B"]["jct_mean_s"] == 142_565
     own = by_policy["weir-throughput", None]
     assert own["unfinished"] == 0
@@ -70,10 +70,10 @@ def test_quotas(traces: Path, monkeypatch, capsys) -> None:
 @pytest.mark.parametrize("mapping", list(spot.MAPPINGS))
 def test_spot(mapping: str, traces: Path, monkeypatch, capsys) -> None:
     presets = ("throughput", "fair") if mapping == next(iter(spot.MAPPINGS)) else ("fair",)
-    found = rows(
+    result_rows = rows(
         spot.main, monkeypatch, capsys, "--traces", str(traces), "--mapping", mapping, "--preset", *presets
     )
-    own = [row for row in found if row.get("mapping") == mapping]
+    own = [row for row in result_rows if row.get("mapping") == mapping]
     assert [row["policy"] for row in own] == [f"weir-{preset}" for preset in presets]
     assert all(row["unfinished"] == 0 for row in own)
 

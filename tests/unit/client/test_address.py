@@ -47,12 +47,12 @@ def test_a_stopped_pool_is_started_with_the_command_of_its_machine(
 
 
 @pytest.mark.parametrize(
-    ("token", "found"), [("abc…", r"'\u2026'"), ("abc\ndef", r"'\n'"), ("a\x00b", r"'\x00'")]
+    ("token", "fault"), [("abc…", r"'\u2026'"), ("abc\ndef", r"'\n'"), ("a\x00b", r"'\x00'")]
 )
 def test_token_that_no_request_can_carry_is_refused_without_repeating_it(
-    monkeypatch: pytest.MonkeyPatch, token: str, found: str
+    monkeypatch: pytest.MonkeyPatch, token: str, fault: str
 ) -> None:
-    sentence = f"has {found}: write the token as `weir token create` printed it."
+    sentence = f"has {fault}: write the token as `weir token create` printed it."
     with pytest.raises(Unreachable) as refused:
         address.find("http://127.0.0.1:9", token)
     assert str(refused.value) == f"The token {sentence}"

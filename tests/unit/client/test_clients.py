@@ -25,11 +25,11 @@ def test_it_is_one_import_away() -> None:
 
 
 def test_both_clients_have_the_same_calls() -> None:
-    def calls(of: type) -> dict[str, list[str]]:
+    def calls(client: type) -> dict[str, list[str]]:
         return {
-            name: list(inspect.signature(each).parameters)
-            for name, each in inspect.getmembers(of)
-            if not name.startswith("_") and callable(each)
+            name: list(inspect.signature(member).parameters)
+            for name, member in inspect.getmembers(client)
+            if not name.startswith("_") and callable(member)
         }
 
     assert calls(Pool) == calls(AsyncPool)
@@ -100,7 +100,7 @@ def test_a_list_is_walked_through_page_by_page(fake: Fake) -> None:
 
     fake.on("GET", "/workloads", pages)
     with Pool() as pool:
-        assert [each.name for each in pool.list(project="vision", status=["running", "pending"])] == [
+        assert [workload.name for workload in pool.list(project="vision", status=["running", "pending"])] == [
             "a",
             "b",
         ]
@@ -199,8 +199,8 @@ async def test_the_same_without_waiting(fake: Fake) -> None:
     )
     fake.on("DELETE", "/projects/vision", Said(None, 204))
     async with AsyncPool() as pool:
-        assert [each.name async for each in pool.list()] == ["a", "b"]
-        assert [each.name for each in await pool.projects()] == ["vision"]
+        assert [workload.name async for workload in pool.list()] == ["a", "b"]
+        assert [row.name for row in await pool.projects()] == ["vision"]
         assert (await pool.wait("a")).status == "failed"
         assert [piece async for piece in pool.logs("a")]
         async for change in pool.stream():
@@ -231,9 +231,9 @@ def test_the_pool_of_this_machine_is_found_by_what_it_wrote(
     with pytest.raises(Unreachable, match="token can't be read"):
         find()
     (tmp_path / "token").write_text("abc\n")
-    found = find()
-    assert (found.url, found.token, found.is_loopback) == ("http://127.0.0.1:9347", "abc", True)
-    assert "abc" not in repr(found)
+    address = find()
+    assert (address.url, address.token, address.is_loopback) == ("http://127.0.0.1:9347", "abc", True)
+    assert "abc" not in repr(address)
 
 
 @pytest.mark.parametrize("url", ["pool.example:9347", "ftp://pool", "http://"])
@@ -260,7 +260,7 @@ def test_a_pool_that_is_gone() -> None:
 def test_server_without_tls_is_named_as_such(host: str, advice: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = socket.getaddrinfo
     monkeypatch.setattr(
-        socket, "getaddrinfo", lambda _host, *words, **more: real("127.0.0.1", *words, **more)
+        socket, "getaddrinfo", lambda _host, *words, **options: real("127.0.0.1", *words, **options)
     )
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]

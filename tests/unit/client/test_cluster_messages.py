@@ -32,19 +32,19 @@ class ApiServer:
         self.message = "No."
         self.asked: list[tuple[str, str, dict[str, Any]]] = []
         self.answered_max = math.inf
-        self._more = threading.Condition()
-        here = self
+        self._arrived = threading.Condition()
+        server = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                with here._more:
-                    here.asked.append((self.path, self.headers["Authorization"], body))
-                    here._more.notify_all()
-                    number = len(here.asked)
-                    here._more.wait_for(lambda: number <= here.answered_max, 120)
-                text = json.dumps({"message": here.message}).encode()
-                self.send_response(here.status)
+                with server._arrived:
+                    server.asked.append((self.path, self.headers["Authorization"], body))
+                    server._arrived.notify_all()
+                    number = len(server.asked)
+                    server._arrived.wait_for(lambda: number <= server.answered_max, 120)
+                text = json.dumps({"message": server.message}).encode()
+                self.send_response(server.status)
                 self.send_header("Content-Length", str(len(text)))
                 self.end_headers()
                 self.wfile.write(text)
@@ -69,14 +69,14 @@ class ApiServer:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def wait(self, is_there: Callable[[], bool]) -> None:
-        with self._more:
-            assert self._more.wait_for(is_there, 120)
+        with self._arrived:
+            assert self._arrived.wait_for(is_there, 120)
 
     def answer_all(self) -> None:
         """Answer the requests that wait for it, and later ones."""
-        with self._more:
+        with self._arrived:
             self.answered_max = math.inf
-            self._more.notify_all()
+            self._arrived.notify_all()
 
     def close(self) -> None:
         self._server.shutdown()

@@ -18,8 +18,8 @@ _FIELDS = re.compile(r"Unpack\[(\w+)\]")
 
 def _function(name: str) -> Any:
     """Return the function of a call, which a descriptor of the class holds."""
-    found = inspect.getattr_static(AsyncPool, name)
-    return found if inspect.isfunction(found) else next(filter(inspect.isfunction, vars(found).values()))
+    member = inspect.getattr_static(AsyncPool, name)
+    return member if inspect.isfunction(member) else next(filter(inspect.isfunction, vars(member).values()))
 
 
 def _parameters(name: str) -> Iterator[str]:

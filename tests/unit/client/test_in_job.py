@@ -51,7 +51,7 @@ def test_odd_values_of_a_report_are_left_out(
     weir.report(step=step, loss=0.5, **VALUES)
     weir.checkpointed(step)
     lines = [json.loads(line) for line in (tmp_path / "notes.jsonl").read_text().splitlines()]
-    assert [(each["kind"], each["step"], each["values"]) for each in lines] == [
+    assert [(line["kind"], line["step"], line["values"]) for line in lines] == [
         ("report", None, {"loss": 0.5}),
         ("checkpointed", None, {}),
     ]

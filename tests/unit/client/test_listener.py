@@ -61,16 +61,18 @@ def stranger(
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home whose server was killed: what it wrote is there, and its socket."""
-    found = tmp_path / "home"
-    found.mkdir(0o755)
+    directory = tmp_path / "home"
+    directory.mkdir(0o755)
     for name in ("WEIR_URL", "WEIR_TOKEN", "WEIR_SERVER_USER"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("WEIR_HOME", str(found))
-    (found / "server.json").write_text('{"pid": 1, "url": "http://127.0.0.1:9347", "socket": "weir.sock"}')
-    (found / "token").write_text("secret\n")
+    monkeypatch.setenv("WEIR_HOME", str(directory))
+    (directory / "server.json").write_text(
+        '{"pid": 1, "url": "http://127.0.0.1:9347", "socket": "weir.sock"}'
+    )
+    (directory / "token").write_text("secret\n")
     with socket.socket(socket.AF_UNIX) as dead:
-        dead.bind(str(found / "weir.sock"))
-    return found
+        dead.bind(str(directory / "weir.sock"))
+    return directory
 
 
 def test_nothing_is_sent_to_a_port_of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +83,7 @@ def test_nothing_is_sent_to_a_port_of_another_user(monkeypatch: pytest.MonkeyPat
                 pool.status()
             assert "no token is sent there" in str(refused.value)
             assert "WEIR_SERVER_USER=" in str(refused.value)
-    assert not any("secret" in each for each in heard)
+    assert not any("secret" in text for text in heard)
 
 
 async def test_nothing_is_sent_by_a_client_that_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +92,7 @@ async def test_nothing_is_sent_by_a_client_that_does_not_wait(monkeypatch: pytes
         async with AsyncPool(f"http://127.0.0.1:{port}", "secret") as pool:
             with pytest.raises(Unreachable, match="no token is sent there"):
                 await pool.status()
-    assert not any("secret" in each for each in heard)
+    assert not any("secret" in text for text in heard)
 
 
 def test_nothing_is_sent_while_a_word_is_completed(
@@ -101,7 +103,7 @@ def test_nothing_is_sent_while_a_word_is_completed(
         monkeypatch.setenv("WEIR_TOKEN", "secret")
         assert complete(["describe", ""]) == 0
     assert capsys.readouterr().out == ""
-    assert not any("secret" in each for each in heard)
+    assert not any("secret" in text for text in heard)
 
 
 def test_who_runs_the_pool_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +115,7 @@ def test_who_runs_the_pool_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None
             pytest.raises(Unreachable, match="broke"),
         ):
             pool.status()
-        assert any("secret" in each for each in heard)
+        assert any("secret" in text for text in heard)
     monkeypatch.setenv("WEIR_SERVER_USER", "no-such-user")
     with pytest.raises(Unreachable, match="'no-such-user', no user of this machine"):
         find("http://127.0.0.1:1")
@@ -239,7 +241,7 @@ class TestOthers:
                 pytest.raises(Unreachable, match="user nobody, so no token is sent there"),
             ):
                 pool.status()
-        assert not any("secret" in each for each in heard)
+        assert not any("secret" in text for text in heard)
 
     def test_files_of_another_user_in_a_home_do_not_count(
         self, home: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch
@@ -258,8 +260,8 @@ class TestOthers:
     def test_a_home_of_another_user_is_asked_only_if_they_run_the_pool(
         self, home: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        for each in (home, home / "server.json", home / "token"):
-            os.chown(each, OTHER_UID, OTHER_UID)
+        for path in (home, home / "server.json", home / "token"):
+            os.chown(path, OTHER_UID, OTHER_UID)
         with pytest.raises(Unreachable, match="belongs to user nobody"):
             find()
         monkeypatch.setenv("WEIR_SERVER_USER", "nobody")

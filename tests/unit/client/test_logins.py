@@ -68,8 +68,8 @@ def answers() -> Answers:
 class Elsewhere:
     """The servers, and the requests that they got."""
 
-    def __init__(self, found: Answers) -> None:
-        self.answers = found
+    def __init__(self, pool_answers: Answers) -> None:
+        self.answers = pool_answers
         self.asked: list[str] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -87,11 +87,11 @@ class Elsewhere:
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Elsewhere:
-    found = Elsewhere(answers())
+    elsewhere_ = Elsewhere(answers())
     monkeypatch.setattr(
-        device_login, "client_of", lambda _: httpx.Client(transport=httpx.MockTransport(found))
+        device_login, "client_of", lambda _: httpx.Client(transport=httpx.MockTransport(elsewhere_))
     )
-    return found
+    return elsewhere_
 
 
 def log_in(slept: list[float] | None = None) -> tuple[str, str]:
@@ -118,14 +118,16 @@ def test_it_polls_at_the_stated_interval(elsewhere: Elsewhere) -> None:
 
 
 def changed(where: str, **fields: object) -> Callable[[Answers], None]:
-    def change(found: Answers) -> None:
-        found[where] = {key: value for key, value in {**found[where], **fields}.items() if value is not None}
+    def change(pool_answers: Answers) -> None:
+        pool_answers[where] = {
+            key: value for key, value in {**pool_answers[where], **fields}.items() if value is not None
+        }
 
     return change
 
 
 def plain(where: str, answer: object) -> Callable[[Answers], None]:
-    return lambda found: found.__setitem__(where, answer)
+    return lambda pool_answers: pool_answers.__setitem__(where, answer)
 
 
 @pytest.mark.parametrize(
@@ -236,8 +238,11 @@ def test_a_login_goes_to_its_own_pool_alone(url: str) -> None:
         seen.append(request.headers)
         return httpx.Response(401, json={"title": "no", "status": 401, "detail": "no"})
 
-    for each in (POOL, url):
-        with Pool(each, transport=httpx.MockTransport(answer)) as pool, pytest.raises(Exception, match="no"):
+    for address in (POOL, url):
+        with (
+            Pool(address, transport=httpx.MockTransport(answer)) as pool,
+            pytest.raises(Exception, match="no"),
+        ):
             pool.status()
     assert token() not in str(seen[-1])
     assert seen[0]["authorization"] == f"Bearer {token()}"

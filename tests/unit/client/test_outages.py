@@ -32,7 +32,7 @@ def test_followed_output_goes_on_where_it_broke(fake: Fake) -> None:
     fake.on("GET", "/workloads/a/logs", _broken_twice)
     with Pool() as pool:
         assert "".join(pool.logs("a", follow=True)) == "one\ntwo\u00e9\nthree\n"
-    assert [each.query for each in fake.asked] == [{"follow": "true"}] * 3
+    assert [request.query for request in fake.asked] == [{"follow": "true"}] * 3
 
 
 async def test_followed_output_goes_on_in_an_event_loop(fake: Fake) -> None:
@@ -70,7 +70,7 @@ def test_answers_without_output_are_an_outage(fake: Fake) -> None:
     reports: list[Any] = []
     with Pool(on_outage=reports.append) as pool:
         assert "".join(pool.logs("a", follow=True)) == "a\nb\n"
-    assert [type(each) for each in reports] == [Unreachable, type(None)]
+    assert [type(report) for report in reports] == [Unreachable, type(None)]
 
 
 def test_an_outage_is_reported_once_and_its_end_too() -> None:
@@ -148,11 +148,11 @@ def test_a_list_after_an_outage_shows_what_changed(
     ]
 
     def stream(_asked: Asked) -> Said:
-        if len([each for each in fake.asked if each.path == "/stream"]) > 1:
+        if len([request for request in fake.asked if request.path == "/stream"]) > 1:
             return Said(pieces=(), status=401)
         return Said(pieces=tuple(changes), content="text/event-stream")
 
     fake.on("GET", "/stream", stream)
     main(["list", "--watch", "-o", "json"])
     out = capsys.readouterr().out
-    assert [(each, out.count(f'"name": "{each}"')) for each in ("a", "b")] == [("a", 2), ("b", 1)]
+    assert [(name, out.count(f'"name": "{name}"')) for name in ("a", "b")] == [("a", 2), ("b", 1)]

@@ -69,27 +69,27 @@ def test_pods_that_come_and_go_are_seen_by_the_others(tmp_path: Path) -> None:
         assert other == (1, 2, generation)
         third = Member(tmp_path, "3-0-1")
         third.line()
-        assert [each.look()[:2] for each in (first, third, second)] == [(0, 3), (1, 3), (2, 3)]
+        assert [member.look()[:2] for member in (first, third, second)] == [(0, 3), (1, 3), (2, 3)]
         assert first.look()[2] == second.look()[2] != generation
         first.kill()  # the kernel releases its lock
         until(lambda: third.look()[:2] == (0, 2))
         again = Member(tmp_path, "4-0-0")
         again.line()
         assert again.look()[:2] == (0, 3)
-        for each in (third, again):
-            each.kill()
+        for member in (third, again):
+            member.kill()
     finally:
-        for each in (first, second):
-            each.kill()
+        for member in (first, second):
+            member.kill()
 
 
 def test_the_first_call_waits_for_the_least_number(tmp_path: Path) -> None:
     members = [Member(tmp_path, f"1-0-{index}", elastic="3:4") for index in range(3)]
     try:
-        assert [each.line() for each in members] == ["3"] * 3
+        assert [member.line() for member in members] == ["3"] * 3
     finally:
-        for each in members:
-            each.kill()
+        for member in members:
+            member.kill()
 
 
 def test_other_files_are_no_members(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def _phases(dice: Random, *lengths: tuple[float, float]) -> Callable[[float], in
             ends.append(at_s)
 
     def phase(at_s: float) -> int:
-        return next(at for at, end_s in enumerate(ends) if at_s < end_s) % len(lengths)
+        return next(index for index, end_s in enumerate(ends) if at_s < end_s) % len(lengths)
 
     return phase
 
@@ -149,8 +149,10 @@ def idle_rank(dice: Random) -> Profile:
     samples = []
     for at_s in _times(dice, 1.5):
         uses = [
-            DeviceUse(f"rank {at}", _noise(dice) if at == quiet and at_s >= since_s else dice.uniform(0.7, 1))
-            for at in range(8)
+            DeviceUse(
+                f"rank {rank}", _noise(dice) if rank == quiet and at_s >= since_s else dice.uniform(0.7, 1)
+            )
+            for rank in range(8)
         ]
         samples.append(ActivitySample(at_s, tuple(uses), 9.0, 0.0, 0.0))
     return Profile(samples, quiet_device=(f"rank {quiet}", since_s))
@@ -160,7 +162,7 @@ def mig(dice: Random) -> Profile:
     """Work on an instance whose use the driver doesn't report, or do nothing on it."""
     cores = dice.choice((0.0, 1.0))
     samples = (_sample(dice, at_s, cores=cores) for at_s in _times(dice, 1.5))
-    return Profile([replace(each, devices=(DeviceUse("GPU 0", None),)) for each in samples])
+    return Profile([replace(sample, devices=(DeviceUse("GPU 0", None),)) for sample in samples])
 
 
 def loading_stall(dice: Random) -> Profile:

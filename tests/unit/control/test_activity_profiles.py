@@ -62,7 +62,7 @@ def test_busy_work_is_never_ended_and_an_end_follows_two_notices(
 
 
 def test_abandoned_work_is_found_within_the_window_and_a_minute() -> None:
-    found, late = 0, []
+    in_time, late = 0, []
     for profile in PROFILES:
         for seed in range(SEEDS):
             case = profile(Random(seed))
@@ -70,42 +70,44 @@ def test_abandoned_work_is_found_within_the_window_and_a_minute() -> None:
                 continue
             since_s = case.idle_from_s
             readings, _ = played(case)
-            at_s = next((at_s for at_s, each in readings if at_s >= since_s and each.state in IDLE), None)
+            at_s = next(
+                (at_s for at_s, reading in readings if at_s >= since_s and reading.state in IDLE), None
+            )
             if at_s is not None and at_s - since_s <= WINDOW_S + 60:
-                found += 1
+                in_time += 1
             else:
                 late.append((profile.__name__, seed, at_s))
             expected = Activity.LEFT if case.type == "build" else Activity.PARKED
             assert readings[-1][1].state is expected
-    assert found >= 0.95 * (found + len(late)), late
+    assert in_time >= 0.95 * (in_time + len(late)), late
 
 
 def test_quiet_rank_of_eight_is_named_within_the_window_and_a_minute() -> None:
-    (profile,) = (each for each in PROFILES if each.__name__ == "idle_rank")
+    (profile,) = (profile for profile in PROFILES if profile.__name__ == "idle_rank")
     for seed in range(SEEDS):
         case = profile(Random(seed))
         assert case.quiet_device is not None
         name, since_s = case.quiet_device
         readings, _ = played(case)
-        assert {each.state for _, each in readings} == {Activity.WORKING}
-        named = [at_s for at_s, each in readings if each.quiet_devices]
-        assert all(each.quiet_devices in ((), (name,)) for _, each in readings)
+        assert {reading.state for _, reading in readings} == {Activity.WORKING}
+        named = [at_s for at_s, reading in readings if reading.quiet_devices]
+        assert all(reading.quiet_devices in ((), (name,)) for _, reading in readings)
         assert named[0] <= max(since_s, 0.0) + WINDOW_S + 60
 
 
 def test_unmeasured_use_is_unknown_and_never_idle() -> None:
-    (profile,) = (each for each in PROFILES if each.__name__ == "mig")
+    (profile,) = (profile for profile in PROFILES if profile.__name__ == "mig")
     for seed in range(SEEDS):
         readings, steps = played(profile(Random(seed)))
-        assert {each.state for _, each in readings} == {Activity.UNKNOWN}
+        assert {reading.state for _, reading in readings} == {Activity.UNKNOWN}
         assert steps == []
 
 
 def test_evaluation_download_and_stall_count_as_starved() -> None:
     names = ("five_hour_download", "compile_first", "preprocessing", "debugger", "shell_in_use")
-    for profile in (each for each in PROFILES if each.__name__ in names):
+    for profile in (made for made in PROFILES if made.__name__ in names):
         for seed in range(min(10, SEEDS)):
             readings, _ = played(profile(Random(seed)))
-            states = [each.state for _, each in readings]
+            states = [reading.state for _, reading in readings]
             assert states.count(Activity.STARVED) >= 0.3 * len(states), (profile.__name__, seed)
             assert not {*states} & IDLE

@@ -155,12 +155,12 @@ def test_time_off_that_is_left_out_is_known_over_restarts(
     machine.boot_s = 3.0
     machine.wall_s += away_s
     clock = machine.resumed(tmp_path)
-    for at in range(3):
-        if not while_down or at == 0:
+    for turn in range(3):
+        if not while_down or turn == 0:
             persistent_clock.keep(tmp_path, clock, boot=machine.boot)
-        if at == 0:
+        if turn == 0:
             machine.wall_s -= set_back_s
-        if while_down or at == 1:
+        if while_down or turn == 1:
             clock = machine.resumed(tmp_path)
         assert clock.with_time_off() - clock() == pytest.approx(left_out_s, abs=1e-3)
 

@@ -13,8 +13,8 @@ NAMESPACES = st.sampled_from("abcd")
 
 def test_an_entry_waits_for_one_entry_of_each_other_namespace() -> None:
     queue: FairQueue[str] = FairQueue()
-    for at in range(1500):
-        queue.add("large", f"large-{at}")
+    for index in range(1500):
+        queue.add("large", f"large-{index}")
     queue.add("other", "other-0")
     queue.add("third", "third-0")
     assert [queue.take() for _ in range(5)] == ["large-0", "other-0", "third-0", "large-1", "large-2"]
@@ -39,8 +39,8 @@ def test_an_entry_that_is_queued_keeps_its_place() -> None:
 
 def test_the_namespace_with_the_most_entries_loses_one_of_a_full_queue() -> None:
     queue: FairQueue[str] = FairQueue()
-    for at in range(8):
-        queue.add("large", f"large-{at}")
+    for index in range(8):
+        queue.add("large", f"large-{index}")
     queue.add("small", "small-0")
     assert queue.to_shorten("small") == queue.to_shorten("new") == queue.to_shorten("large") == "large"
     assert queue.take_oldest("large") == "large-0"
@@ -72,15 +72,15 @@ def test_each_entry_leaves_once_in_the_order_of_its_namespace_and_within_its_tur
                 passed[taken[0]] = defaultdict(int)
                 for other in passed.values():
                     other[taken[0]] += 1
-        for each in [each for each in passed if not lines[each]]:
-            del passed[each]
+        for gone in [gone for gone in passed if not lines[gone]]:
+            del passed[gone]
         assert all(count <= 1 for key, other in passed.items() for by, count in other.items() if by != key)
         assert len(queue) == sum(map(len, lines.values()))
     assert len([*queue.first_of_lines()]) == sum(map(bool, lines.values())), "no line without entries is kept"
 
 
 def test_each_namespace_has_its_turn_where_few_are_chosen_at_a_time() -> None:
-    turns, waiting = Turns(), [f"{namespace}{at}" for namespace in "abcde" for at in range(10)]
+    turns, waiting = Turns(), [f"{namespace}{index}" for namespace in "abcde" for index in range(10)]
     taken: list[str] = []
     for _ in range(5):
         chosen = list(islice(turns.take(waiting, lambda entry: entry[0]), 2))
@@ -94,9 +94,9 @@ def test_each_namespace_has_its_turn_where_few_are_chosen_at_a_time() -> None:
 
 def test_namespaces_that_come_and_go_leave_turns_to_one_that_stays() -> None:
     turns, served = Turns(), Counter[str]()
-    due = dict.fromkeys(("constant/0", "constant/1", *(f"{at}/0" for at in range(6))), 0)
+    due = dict.fromkeys(("constant/0", "constant/1", *(f"{index}/0" for index in range(6))), 0)
     for now in range(60):
-        free = [name for name, at in due.items() if at <= now]
+        free = [name for name, due_s in due.items() if due_s <= now]
         for name in islice(turns.take(free, lambda name: name.partition("/")[0]), 2):
             served[name.partition("/")[0]] += 1
             due.pop(name)  # at the end of those that are due

@@ -32,7 +32,7 @@ class Faulty:
 
     def _decide(self, cluster: Cluster, policy: Policy, now_s: float, cache: EngineCache) -> Plan:
         self.decisions += 1
-        met = {member[1] for of in cluster.waiting.values() for member in of.members} & self.faulty
+        met = {member[1] for queued in cluster.waiting.values() for member in queued.members} & self.faulty
         if (met == self.faulty if self.together else met) and self.faulty:
             raise ZeroDivisionError("division by zero")
         return decide(cluster, policy, now_s, cache)
@@ -42,7 +42,7 @@ class Faulty:
         return facts
 
     def apply(self, effects: Sequence[Effect]) -> None:
-        self.started |= {each.place.pod.workload for each in effects if isinstance(each, StartPod)}
+        self.started |= {effect.place.pod.workload for effect in effects if isinstance(effect, StartPod)}
 
     def held(self) -> set[str]:
         return {name for name, job in self.control.cluster.jobs.items() if job.held}
@@ -53,7 +53,7 @@ def _large() -> Node:
 
 
 def test_one_faulty_workload_is_set_aside_with_a_reason_and_tried_again_later() -> None:
-    names = [f"job-{at}" for at in range(20)]
+    names = [f"job-{index}" for index in range(20)]
     scene = Faulty(*(gang(name, 1) for name in names), faulty=["job-7"])
     scene.control.step()
     assert scene.started == set(names) - {"job-7"}
@@ -71,8 +71,8 @@ def test_one_faulty_workload_is_set_aside_with_a_reason_and_tried_again_later() 
 @settings(deadline=None, max_examples=20)
 @given(st.sets(st.integers(0, 15), max_size=AT_ONCE_MAX), st.booleans())
 def test_any_few_faulty_workloads_keep_no_other_from_being_scheduled(bad: set[int], together: bool) -> None:
-    names = [f"job-{at:02}" for at in range(16)]
-    faulty = [names[at] for at in bad]
+    names = [f"job-{index:02}" for index in range(16)]
+    faulty = [names[index] for index in bad]
     scene = Faulty(*(gang(name, 1) for name in names), faulty=faulty, together=together)
     scene.control.step()
     held = scene.held()
@@ -85,7 +85,7 @@ def test_a_fault_without_any_pending_workload_or_in_too_many_is_raised() -> None
     scene.control._decide = lambda *_: Plan(**{"no such": 1})  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         scene.control.step()
-    names = [f"job-{at}" for at in range(AT_ONCE_MAX + 1)]
+    names = [f"job-{index}" for index in range(AT_ONCE_MAX + 1)]
     scene = Faulty(*(gang(name, 1) for name in names), faulty=names)
     with pytest.raises(ZeroDivisionError):
         scene.control.step()

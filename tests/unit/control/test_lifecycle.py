@@ -208,7 +208,7 @@ def test_losses_of_a_pod_beside_one_that_runs_are_followed_by_growing_pauses() -
         scene.step(at_s=wakes[-1] or at_s)
         assert scene.job_holds("job") == ""
         bound = scene.step(plan=Plan(binds=[Placement(second, "node", (1,))]))
-        (starts[second],) = [each.start for each in bound if isinstance(each, StartPod)]
+        (starts[second],) = [effect.start for effect in bound if isinstance(effect, StartPod)]
     assert wakes == [None, 12.0, 33.0, None]
     assert scene.control.cluster.jobs["job"].placed == [2]
     assert starts[first] == 1

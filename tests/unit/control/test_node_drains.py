@@ -24,11 +24,11 @@ def stopped(effects: Sequence[Effect]) -> list[str]:
 
 def wait(scene: Scene, until_s: float) -> list[str]:
     """Step whenever control asks for it; return the workloads told to stop."""
-    found: list[str] = []
+    pods: list[str] = []
     while (wakes_s := scene.control.wakes_s) is not None and wakes_s <= until_s:
-        found += stopped(scene.step(at_s=max(scene.now_s, wakes_s)))
+        pods += stopped(scene.step(at_s=max(scene.now_s, wakes_s)))
     scene.now_s = until_s
-    return found
+    return pods
 
 
 def test_work_gets_its_notice_so_that_its_grace_is_over_at_the_beginning() -> None:

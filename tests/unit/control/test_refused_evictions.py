@@ -64,7 +64,7 @@ def test_an_old_refusal_keeps_what_a_newer_plan_has_nominated() -> None:
 def test_a_suspended_workload_stops_although_its_eviction_is_refused() -> None:
     scene = stopped()
     assert scene.step(WorkloadSuspended("job", True, "by its owner"), at_s=1.0) == []
-    (stop,) = [each for each in scene.step(REFUSED, at_s=2.0) if isinstance(each, StopPod)]
+    (stop,) = [effect for effect in scene.step(REFUSED, at_s=2.0) if isinstance(effect, StopPod)]
     assert (stop.pod, stop.start) == (POD, 1)
     assert isinstance(stop.cause, LifecycleCause)
     assert stop.cause.rule is LifecycleRule.SUSPENDED
@@ -76,7 +76,7 @@ def test_a_gang_stops_as_a_whole_although_the_eviction_of_a_pod_is_refused() -> 
     scene.starts("job", 2)
     scene.step(plan=PLAN)
     scene.step(PodExited(PodKey("job", 0, 1), 2, PodExit.FAILED, 1.0, code=1), at_s=1.0)
-    (stop,) = [each for each in scene.step(REFUSED, at_s=2.0) if isinstance(each, StopPod)]
+    (stop,) = [effect for effect in scene.step(REFUSED, at_s=2.0) if isinstance(effect, StopPod)]
     assert isinstance(stop.cause, LifecycleCause)
     assert (stop.pod, stop.cause.rule) == (POD, LifecycleRule.GANG_FAILED)
 

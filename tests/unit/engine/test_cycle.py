@@ -9,13 +9,13 @@ ROOT = Path(__file__).parents[3]
 
 def _steps(text: str) -> list[str]:
     """Return the first numbered list of a text, an entry a line."""
-    found: list[str] = []
+    steps: list[str] = []
     for line in text.splitlines():
-        if re.match(rf"{len(found) + 1}\. ", line):
-            found.append(line)
-        elif found:
+        if re.match(rf"{len(steps) + 1}\. ", line):
+            steps.append(line)
+        elif steps:
             break
-    return found
+    return steps
 
 
 def test_steps_of_the_documentation_are_those_of_the_code() -> None:

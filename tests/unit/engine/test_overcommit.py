@@ -39,7 +39,7 @@ def test_all_devices_in_use_are_counted(
     own_milli: int,
     needed_milli: int,
 ) -> None:
-    use = node_device_usage(gpus, others, [DeviceHolding(*each) for each in holdings])
+    use = node_device_usage(gpus, others, [DeviceHolding(*holding) for holding in holdings])
     assert (use.own_milli, use.needed_milli) == (own_milli, needed_milli)
     assert use.excess_milli == max(0, needed_milli - 1000 * gpus)
 
@@ -87,7 +87,7 @@ class Site:
             node = nodes[index % len(nodes)]
             first = self.next_device[node]
             self.next_device[node] += gpus
-            devices = tuple(at % 8 for at in range(first, first + gpus))
+            devices = tuple(device % 8 for device in range(first, first + gpus))
             place = events.Placement(events.PodKey(name, 0, index), node, devices)
             self.happen(events.PodAssigned(place, at_s))
 
@@ -95,86 +95,88 @@ class Site:
         self, *, others: int = 0, gpus: int = 8, now_s: float = AFTER_S
     ) -> tuple[list[str], set[str]]:
         """Return the pods that are stopped, as WORKLOAD/INDEX, and the nodes that stay over-committed."""
-        at = self.cluster.node_at["n"]
-        holdings = [DeviceHolding(pod.devices, pod.shape.devices, 1000) for pod in self.cluster.pods_on[at]]
+        node = self.cluster.node_at["n"]
+        holdings = [DeviceHolding(pod.devices, pod.shape.devices, 1000) for pod in self.cluster.pods_on[node]]
         over = OvercommittedNode("n", node_device_usage(gpus, others, holdings), 0.0)
         relief = relieve(self.cluster, [over], (), now_s, GRACE_S)
         assert relief.wake_s == (GRACE_S if now_s < GRACE_S else None)
-        assert all("GPUs of node n are in use" in each.cause.sentence for each in relief.evictions)
-        return sorted(f"{each.pod.workload}/{each.pod.index}" for each in relief.evictions), relief.stuck
+        assert all("GPUs of node n are in use" in eviction.cause.sentence for eviction in relief.evictions)
+        return sorted(
+            f"{eviction.pod.workload}/{eviction.pod.index}" for eviction in relief.evictions
+        ), relief.stuck
 
 
 def test_what_is_over_quota_goes_first_then_low_priority_then_the_youngest() -> None:
-    here = Site()
-    here.run("within", 2, project="a", priority=10)
-    here.run("old", 2, project="b", at_s=1.0)
-    here.run("young", 2, project="b", at_s=2.0)
-    here.run("urgent", 1, project="b", priority=60, at_s=3.0)
-    assert here.relieved(others=1) == ([], set())
-    assert here.relieved(others=3) == (["young/0"], set())
-    assert here.relieved(others=4) == (["old/0", "young/0"], set())
-    assert here.relieved(others=6) == (["old/0", "within/0", "young/0"], set())
-    assert here.relieved(others=3, now_s=GRACE_S - 1) == ([], set())
+    site = Site()
+    site.run("within", 2, project="a", priority=10)
+    site.run("old", 2, project="b", at_s=1.0)
+    site.run("young", 2, project="b", at_s=2.0)
+    site.run("urgent", 1, project="b", priority=60, at_s=3.0)
+    assert site.relieved(others=1) == ([], set())
+    assert site.relieved(others=3) == (["young/0"], set())
+    assert site.relieved(others=4) == (["old/0", "young/0"], set())
+    assert site.relieved(others=6) == (["old/0", "within/0", "young/0"], set())
+    assert site.relieved(others=3, now_s=GRACE_S - 1) == ([], set())
 
 
 def test_no_more_is_stopped_than_needed() -> None:
-    here = Site()
-    here.run("small", 1, project="b", at_s=2.0)
-    here.run("large", 4, project="b", at_s=1.0)
-    here.run("kept", 3, project="b", priority=90)
-    assert here.relieved(others=4) == (["large/0"], set())
+    site = Site()
+    site.run("small", 1, project="b", at_s=2.0)
+    site.run("large", 4, project="b", at_s=1.0)
+    site.run("kept", 3, project="b", priority=90)
+    assert site.relieved(others=4) == (["large/0"], set())
 
 
 def test_work_that_isnt_preemptible_stays_and_so_does_the_excess() -> None:
-    here = Site()
-    here.run("fixed", 2, preemptible=False)
-    here.run("loan", 2, project="b")
-    assert here.relieved(others=8) == (["loan/0"], {"n"})
-    assert here.relieved(gpus=1) == (["loan/0"], {"n"})
-    assert here.relieved(gpus=2) == (["loan/0"], set())
+    site = Site()
+    site.run("fixed", 2, preemptible=False)
+    site.run("loan", 2, project="b")
+    assert site.relieved(others=8) == (["loan/0"], {"n"})
+    assert site.relieved(gpus=1) == (["loan/0"], {"n"})
+    assert site.relieved(gpus=2) == (["loan/0"], set())
 
 
 def test_a_gang_is_stopped_whole_and_of_an_elastic_one_the_surplus() -> None:
-    here = Site()
-    here.run("gang", 2, pods=2, nodes=("n", "m"))
-    assert here.relieved(others=7) == (["gang/0", "gang/1"], set())
-    here = Site()
-    here.run("elastic", 2, pods=3, least=1, nodes=("n", "m"))
-    assert here.relieved(others=5) == (["elastic/0", "elastic/2"], set())
+    site = Site()
+    site.run("gang", 2, pods=2, nodes=("n", "m"))
+    assert site.relieved(others=7) == (["gang/0", "gang/1"], set())
+    site = Site()
+    site.run("elastic", 2, pods=3, least=1, nodes=("n", "m"))
+    assert site.relieved(others=5) == (["elastic/0", "elastic/2"], set())
 
 
 def test_pods_that_stop_already_are_waited_for() -> None:
-    here = Site()
-    here.run("a", 4)
-    here.run("b", 4)
-    here.happen(events.PodStopping(events.PodKey("a", 0, 0), 10.0))
-    assert here.relieved(others=4) == ([], set())
+    site = Site()
+    site.run("a", 4)
+    site.run("b", 4)
+    site.happen(events.PodStopping(events.PodKey("a", 0, 0), 10.0))
+    assert site.relieved(others=4) == ([], set())
 
 
 def test_nothing_is_stopped_on_a_node_that_isnt_ready() -> None:
-    here = Site()
-    here.run("loan", 4, project="b")
+    site = Site()
+    site.run("loan", 4, project="b")
     taint = Taint("node.kubernetes.io/unreachable", "", "NoExecute")
     capacity = {"cpu": 64000, "memory": 1 << 40, "pods": 99}
-    here.happen(events.NodeSet(Node("n", 8, 80 << 30, capacity, taints=(taint,))))
-    assert here.relieved(others=8) == ([], set())
+    site.happen(events.NodeSet(Node("n", 8, 80 << 30, capacity, taints=(taint,))))
+    assert site.relieved(others=8) == ([], set())
 
 
 def test_devices_held_twice_are_free_only_once_both_are_gone() -> None:
-    here = Site()
-    here.run("within", 2, project="a")
-    here.run("fixed", 2, project="a", nodes=["m"], preemptible=False)
+    site = Site()
+    site.run("within", 2, project="a")
+    site.run("fixed", 2, project="a", nodes=["m"], preemptible=False)
     for name, first in (("one", 2), ("two", 2), ("three", 5)):
-        here.next_device["n"] = first
-        here.run(name, 3, project="b")
-    here.run("filler", 6, project="b", nodes=["m"], preemptible=False)
-    here.happen(
+        site.next_device["n"] = first
+        site.run(name, 3, project="b")
+    site.run("filler", 6, project="b", nodes=["m"], preemptible=False)
+    site.happen(
         events.QueuesSet(tuple(Queue(name, quota={GPU: quota}) for name, quota in (("a", 7000), ("b", 0))))
     )
     wants = Workload("wants", "a", (PodGroup("pods", Request(devices=3), 1, 1),), 1, 0.0)
-    here.happen(events.WorkloadSubmitted(wants, 1.0))
-    plan = decide(here.cluster, Policy(), AFTER_S, EngineCache())
+    site.happen(events.WorkloadSubmitted(wants, 1.0))
+    plan = decide(site.cluster, Policy(), AFTER_S, EngineCache())
     (nominated,) = plan.nominations
     assert len(nominated.places[0].devices) == 3
-    freed = {each.pod.workload for each in plan.evictions}
+    freed = {eviction.pod.workload for eviction in plan.evictions}
     assert freed in ({"three"}, {"one", "two"})

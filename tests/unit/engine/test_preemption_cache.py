@@ -6,7 +6,7 @@ from weir.state.versions import versions_of
 _NEVER_S = float("inf")
 
 
-def _of(until_s: float = _NEVER_S) -> Eligibility:
+def _eligibility(until_s: float = _NEVER_S) -> Eligibility:
     return Eligibility(until_s, preemptors=[], movers=[])
 
 
@@ -15,7 +15,7 @@ def test_projects_are_outdated_until_they_are_kept_for_their_version() -> None:
     touched, kept = versions_of(3), KeptEligibility(3)
     assert kept.outdated(touched, 0.0) == [0, 1, 2]
     for project in range(3):
-        kept.keep(project, touched[project], _of())
+        kept.keep(project, touched[project], _eligibility())
     assert kept.outdated(touched, 1e9) == []
     touched[1] += 1
     kept.forget([2])
@@ -25,8 +25,8 @@ def test_projects_are_outdated_until_they_are_kept_for_their_version() -> None:
 def test_projects_are_outdated_when_patience_gives_a_workload_options() -> None:
     """Without pending workloads time changes nothing."""
     touched, kept = versions_of(2), KeptEligibility(2)
-    kept.keep(0, 0, _of(until_s=10.0))
-    kept.keep(1, 0, _of(until_s=20.0))
+    kept.keep(0, 0, _eligibility(until_s=10.0))
+    kept.keep(1, 0, _eligibility(until_s=20.0))
     assert kept.outdated(touched, 9.0) == []
     assert kept.outdated(touched, 10.0) == [0]
     assert kept.outdated(touched, 20.0) == [0, 1]
@@ -39,7 +39,7 @@ def test_branch_leaves_what_is_kept_alone() -> None:
     """Both begin with the same."""
     touched, kept = versions_of(2), KeptEligibility(2)
     for project in range(2):
-        kept.keep(project, 0, _of())
+        kept.keep(project, 0, _eligibility())
     branch = kept.branch()
     assert branch.outdated(touched, 0.0) == []
     branch.keep(0, 7, None)

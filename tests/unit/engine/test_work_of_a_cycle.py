@@ -29,12 +29,12 @@ counts_calls = pytest.mark.skipif(
 def borrowed(nodes: int, gpus: int) -> Running:
     """A borrower holds every device of the owner."""
     queues = (Queue("owner", quota={"gpu": nodes * gpus * 1000}), Queue("borrower", quota={"gpu": 0}))
-    running = Running(World(tuple(node(f"n{at}", gpus) for at in range(nodes)), queues, (), Policy()))
-    for at in range(nodes):
+    running = Running(World(tuple(node(f"n{index}", gpus) for index in range(nodes)), queues, (), Policy()))
+    for index in range(nodes):
         for device in range(gpus):
-            pod = PodKey(f"one-{at}-{device}", 0, 0)
+            pod = PodKey(f"one-{index}-{device}", 0, 0)
             running.tell(WorkloadSubmitted(single(pod.workload, "borrower"), 0.0))
-            running.tell(PodAssigned(Placement(pod, f"n{at}", (device,)), 0.0))
+            running.tell(PodAssigned(Placement(pod, f"n{index}", (device,)), 0.0))
     running.now_s = 600.0
     return running
 
@@ -42,8 +42,8 @@ def borrowed(nodes: int, gpus: int) -> Running:
 def test_a_burst_of_reclaims_is_spread_over_cycles_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preemption, "PODS_AT_ONCE_MAX", 1000)
     running = borrowed(10, 4)
-    for at in range(40):
-        running.tell(WorkloadSubmitted(single(f"late-{at}", "owner"), 600.0))
+    for index in range(40):
+        running.tell(WorkloadSubmitted(single(f"late-{index}", "owner"), 600.0))
 
     first = running.cycle()
 
@@ -51,7 +51,7 @@ def test_a_burst_of_reclaims_is_spread_over_cycles_at_the_same_time(monkeypatch:
     assert first.wake_s == 600.0
     for _ in range(20):
         running.cycle()
-    late = [running.cluster.jobs[f"late-{at}"] for at in range(40)]
+    late = [running.cluster.jobs[f"late-{index}"] for index in range(40)]
     assert all(job.pods[0][0].phase is Phase.RUNNING for job in late)
 
 
@@ -64,7 +64,7 @@ def test_one_preemption_alone_is_never_cut_in_two(monkeypatch: pytest.MonkeyPatc
     plan = running.cycle()
 
     assert len(plan.evictions) == 40
-    assert [len(each.places) for each in plan.nominations] == [10]
+    assert [len(nomination.places) for nomination in plan.nominations] == [10]
 
 
 @counts_calls
@@ -105,9 +105,9 @@ def test_the_longest_run_is_computed_once_for_all_maintenance_windows(
 
     monkeypatch.setattr(outages, "longest_run_s", counted)
     running = borrowed(40, 2)
-    for each in running.world.nodes:
+    for world_node in running.world.nodes:
         windows = tuple(Outage(1e6 * day, 1e6 * day + 60.0) for day in range(1, 6))
-        running.tell(NodeSet(replace(each, outages=windows)))
+        running.tell(NodeSet(replace(world_node, outages=windows)))
     running.tell(WorkloadSubmitted(single("late", "owner"), 600.0))
 
     assert len(running.cycle().evictions) == 1
@@ -132,17 +132,17 @@ def test_devices_that_vanished_free_nothing_for_a_reclaim() -> None:
 
 def halves_and_late(policy: Policy, started_s: tuple[float, ...], now_s: float) -> Running:
     """Halves of devices that run since these times, whole devices in use, and work over quota that waits."""
-    queues = tuple(Queue(f"p{at}", quota={"gpu": 0}) for at in range(8))
-    running = Running(World(tuple(node(f"n{at}", 1) for at in range(10)), queues, (), policy))
+    queues = tuple(Queue(f"p{index}", quota={"gpu": 0}) for index in range(8))
+    running = Running(World(tuple(node(f"n{index}", 1) for index in range(10)), queues, (), policy))
     half = PodGroup("0", Request(devices=1, share_milli=500))
-    for at in range(10):
-        name, group = f"one-{at}", half if at < len(started_s) else PodGroup("0", Request(devices=1))
-        since_s = started_s[at] if at < len(started_s) else 0.0
+    for index in range(10):
+        name, group = f"one-{index}", half if index < len(started_s) else PodGroup("0", Request(devices=1))
+        since_s = started_s[index] if index < len(started_s) else 0.0
         running.tell(WorkloadSubmitted(Workload(name, "p0", (group,), 1, since_s), since_s))
-        running.tell(PodAssigned(Placement(PodKey(name, 0, 0), f"n{at}", (0,)), since_s))
+        running.tell(PodAssigned(Placement(PodKey(name, 0, 0), f"n{index}", (0,)), since_s))
     running.now_s = now_s
-    for at in range(8):
-        running.tell(WorkloadSubmitted(single(f"late-{at}", f"p{at}"), now_s))
+    for index in range(8):
+        running.tell(WorkloadSubmitted(single(f"late-{index}", f"p{index}"), now_s))
     return running
 
 

@@ -14,7 +14,9 @@ TRICKY = st.sampled_from(
 WORDS = NAMES | TRICKY
 BYTES = st.integers(1, 1 << 41) | st.sampled_from(["1Gi", "500Mi", "2G", "1e9", "0.5Ti"])
 CPU = st.integers(0, 512) | st.sampled_from(["500m", "1.5", 0.25])
-PAST = st.integers(0, 10**6).map(lambda at: -at) | st.sampled_from(["-5m", "-1h30m", "0s", "-2.5s", -0.125])
+PAST = st.integers(0, 10**6).map(lambda ago_s: -ago_s) | st.sampled_from(
+    ["-5m", "-1h30m", "0s", "-2.5s", -0.125]
+)
 BOUNDS = st.integers(0, 10**6) | st.sampled_from(["unlimited", "2000m", 3.0])
 WEIGHTS = st.integers(0, 100) | st.sampled_from([0.5, 0.1])
 RESOURCES = st.sampled_from(["gpu", "cpu", "memory", "pods", "gpu.H100", "rdma/hca"])
@@ -73,8 +75,8 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
         "cluster": {"nodes": nodes, "topologies": [{"name": "net", "levels": levels}]}
     }
     document["departments"] = [
-        {**_queue(draw, name), **_above(draw, "parent", departments[:at])}
-        for at, name in enumerate(departments)
+        {**_queue(draw, name), **_above(draw, "parent", departments[:index])}
+        for index, name in enumerate(departments)
     ]
     draw(st.randoms()).shuffle(document["departments"])
     document["projects"] = [
@@ -82,7 +84,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
         for name in projects
     ]
     free = {
-        node["name"]: [at for at in range(node["gpus"]) if at not in node["foreign_devices"]]
+        node["name"]: [device for device in range(node["gpus"]) if device not in node["foreign_devices"]]
         for node in nodes
     }
     names = draw(unique(WORDS, 4)) if projects else []
@@ -223,10 +225,12 @@ def _expect(draw: st.DrawFn, workloads: list[dict[str, Any]], nodes: list[str]) 
     expect = optional(
         draw, {"cycles": st.integers(1, 9), "stable": st.integers(0, 9), "max_evictions": st.integers(0, 9)}
     )
-    expect["workloads"] = {each["name"]: optional(draw, wishes) for each in workloads if draw(st.booleans())}
+    expect["workloads"] = {
+        workload["name"]: optional(draw, wishes) for workload in workloads if draw(st.booleans())
+    }
     expect["pods"] = {
-        f"{each['name']}/{each['pods'][0].get('name', '0')}/0": optional(draw, wishes)
-        for each in workloads
+        f"{workload['name']}/{workload['pods'][0].get('name', '0')}/0": optional(draw, wishes)
+        for workload in workloads
         if draw(st.booleans())
     }
     return expect

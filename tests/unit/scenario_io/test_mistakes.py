@@ -21,9 +21,9 @@ FIRST = GROUND.count("\n") + 1
 
 def told_of_group(group: str) -> list[str]:
     """The mistakes of a pod group on the first line after the ground, without the line."""
-    found = reported(f"{GROUND}  - {{name: w, project: vision, pods: [{{{group}}}]}}\n")
-    assert all(mistake.startswith(f"{FIRST}: ") for mistake in found)
-    return [mistake.removeprefix(f"{FIRST}: ") for mistake in found]
+    mistakes = reported(f"{GROUND}  - {{name: w, project: vision, pods: [{{{group}}}]}}\n")
+    assert all(mistake.startswith(f"{FIRST}: ") for mistake in mistakes)
+    return [mistake.removeprefix(f"{FIRST}: ") for mistake in mistakes]
 
 
 def test_all_mistakes_are_reported_in_the_order_of_the_file() -> None:
@@ -188,9 +188,9 @@ def test_a_pod_group_that_is_wrong(written: str, answer: str) -> None:
     ],
 )
 def test_a_pod_that_cannot_be_where_it_is(written: str, answer: str) -> None:
-    found = told_of_group(written)
-    assert len(found) == 1
-    assert found[0].startswith(answer)
+    mistakes = told_of_group(written)
+    assert len(mistakes) == 1
+    assert mistakes[0].startswith(answer)
 
 
 @pytest.mark.parametrize(
@@ -219,10 +219,10 @@ def test_a_pod_that_cannot_be_where_it_is(written: str, answer: str) -> None:
     ],
 )
 def test_a_workload_that_is_wrong(written: str, answer: str) -> None:
-    found = reported(
+    mistakes = reported(
         f"{GROUND}  - name: w\n    project: vision\n    pods: [{{count: 3, min: 2}}]\n    {written}\n"
     )
-    assert found == [f"{FIRST + 3}: {answer}"]
+    assert mistakes == [f"{FIRST + 3}: {answer}"]
 
 
 def test_amounts_of_queues_that_are_finer_than_their_unit() -> None:
@@ -263,17 +263,17 @@ def test_started_before_it_was_submitted() -> None:
     ],
 )
 def test_a_range_that_cannot_be_read_hides_no_reference(name: str, answer: str) -> None:
-    found = reported(
+    mistakes = reported(
         f"cluster: {{nodes: [{{name: '{name}'}}]}}\n"
         "workloads: [{name: w, project: p, pods: [{nodes: [b]}]}]\n"
     )
-    assert found == [f"1: {answer}", "2: there is no project p; none exists"]
+    assert mistakes == [f"1: {answer}", "2: there is no project p; none exists"]
 
 
 @pytest.mark.parametrize("link", ["[5]", "[0, 0]"])
 def test_links_that_are_wrong(link: str) -> None:
-    [found] = reported(f"cluster: {{nodes: [{{name: a, gpus: 2, links: [{link}]}}]}}")
-    assert found.startswith("1: links: ")
+    [mistake] = reported(f"cluster: {{nodes: [{{name: a, gpus: 2, links: [{link}]}}]}}")
+    assert mistake.startswith("1: links: ")
 
 
 @pytest.mark.parametrize(
@@ -292,8 +292,8 @@ def test_devices_of_others_that_are_wrong(foreign: str, answer: str) -> None:
 def test_a_pod_on_a_device_of_others() -> None:
     ground = "cluster: {nodes: [{name: a, gpus: 2, foreign_devices: [1]}]}\nprojects: [{name: p}]\n"
     load = "workloads: [{name: w, project: p, pods: [{gpus: 1, placed: [{node: a, gpus: [1]}]}]}]\n"
-    [found] = reported(ground + load)
-    assert "work of others is on it and has the whole of it; name another device" in found
+    [mistake] = reported(ground + load)
+    assert "work of others is on it and has the whole of it; name another device" in mistake
 
 
 def test_a_circle_of_departments_is_reported_once() -> None:
@@ -333,8 +333,8 @@ workloads: [{name: w, project: a, pods: [{}]}]
     ],
 )
 def test_an_expectation_that_is_wrong(expect: str, answer: str) -> None:
-    [found] = reported(f"{GROUND}  - {{name: w, project: vision, pods: [{{}}]}}\nexpect: {expect}\n")
-    assert found.startswith(f"{FIRST + 1}: {answer}")
+    [mistake] = reported(f"{GROUND}  - {{name: w, project: vision, pods: [{{}}]}}\nexpect: {expect}\n")
+    assert mistake.startswith(f"{FIRST + 1}: {answer}")
 
 
 @pytest.mark.parametrize(

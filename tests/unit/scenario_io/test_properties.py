@@ -95,33 +95,33 @@ def _change(document: Any, data: st.DataObject) -> None:
     spots: list[tuple[Any, Any]] = []
     stack = [document]
     while stack:
-        here = stack.pop()
-        keys = list(here) if isinstance(here, dict) else range(len(here))
-        spots += [(here, key) for key in keys]
-        stack += [here[key] for key in keys if isinstance(here[key], dict | list)]
+        container = stack.pop()
+        keys = list(container) if isinstance(container, dict) else range(len(container))
+        spots += [(container, key) for key in keys]
+        stack += [container[key] for key in keys if isinstance(container[key], dict | list)]
     if not spots:
         return
-    here, key = data.draw(st.sampled_from(spots))
+    container, key = data.draw(st.sampled_from(spots))
     how = data.draw(st.sampled_from(["junk", "delete", "rename", "copy"]))
     if how == "junk":
-        here[key] = data.draw(JUNK)
+        container[key] = data.draw(JUNK)
     elif how == "delete":
-        del here[key]
-    elif how == "rename" and isinstance(here, dict):
-        here[str(key) + "s"] = here.pop(key)
-    elif how == "copy" and isinstance(here, list):
-        here.append(deepcopy(here[key]))
+        del container[key]
+    elif how == "rename" and isinstance(container, dict):
+        container[str(key) + "s"] = container.pop(key)
+    elif how == "copy" and isinstance(container, list):
+        container.append(deepcopy(container[key]))
 
 
 @examples(60)
 @given(st.sampled_from(TEXTS), st.data())
 def test_what_is_mistyped_is_read_or_refused(text: str, data: st.DataObject) -> None:
-    at = data.draw(st.integers(0, len(text)))
+    position = data.draw(st.integers(0, len(text)))
     typed = data.draw(
         st.text(max_size=3) | st.sampled_from([*"{}[]:,\"'&*#-\n\t \\", "<<: ", "!!", "\ud800"])
     )
     gone = data.draw(st.integers(0, 30))
-    outcome(text[:at] + typed + text[at + gone :])
+    outcome(text[:position] + typed + text[position + gone :])
 
 
 @CALM

@@ -272,7 +272,8 @@ projects:
     }  # fmt: skip
     names = [queue.name for queue in scenario.queues]
     assert all(
-        queue.parent is None or names.index(queue.parent) < at for at, queue in enumerate(scenario.queues)
+        queue.parent is None or names.index(queue.parent) < position
+        for position, queue in enumerate(scenario.queues)
     )
 
 
@@ -322,7 +323,7 @@ def test_a_policy_goes_over_its_preset(tmp_path: Path) -> None:
 
 
 def test_many_nodes_and_pods_are_read() -> None:
-    pods = ", ".join(f"{{node: n-{at // 8}, gpus: [{at % 8}]}}" for at in range(8000))
+    pods = ", ".join(f"{{node: n-{index // 8}, gpus: [{index % 8}]}}" for index in range(8000))
     scenario = read(
         "cluster: {nodes: [{name: 'n-[0-999]', gpus: 8}]}\nprojects: [{name: p}]\n"
         f"workloads: [{{name: w, project: p, pods: [{{count: 8000, gpus: 1, placed: [{pods}]}}]}}]"
@@ -342,7 +343,7 @@ def test_the_example_of_the_manual_does_what_the_manual_says() -> None:
 def test_schemas_refuse_unknown_keys_and_know_every_one(schema: dict[str, Any]) -> None:
     assert schema["additionalProperties"] is False
     assert schema["$schema"].startswith("https://json-schema.org/")
-    assert all("properties" in each or "enum" in each for each in schema["$defs"].values())
+    assert all("properties" in definition or "enum" in definition for definition in schema["$defs"].values())
 
 
 @pytest.mark.parametrize(

@@ -75,10 +75,10 @@ def test_a_file_that_cannot_be_opened(tmp_path: Path) -> None:
 
 
 def test_many_mistakes_are_cut_off() -> None:
-    nodes = "\n".join(f"  - {{name: a{at}, gpus: -1}}" for at in range(1005))
-    found = reported(f"cluster:\n  nodes:\n{nodes}\n")
-    assert len(found) == 1001
-    assert found[-1].endswith("and 5 more mistakes; fix the ones above first")
+    nodes = "\n".join(f"  - {{name: a{index}, gpus: -1}}" for index in range(1005))
+    mistakes = reported(f"cluster:\n  nodes:\n{nodes}\n")
+    assert len(mistakes) == 1001
+    assert mistakes[-1].endswith("and 5 more mistakes; fix the ones above first")
 
 
 def test_a_policy_that_is_wrong() -> None:

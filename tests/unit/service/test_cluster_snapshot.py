@@ -45,16 +45,16 @@ projects:
 
 
 def _workloads(dice: random.Random) -> Iterator[Workload]:
-    for at in range(dice.randrange(5, 30)):
+    for index in range(dice.randrange(5, 30)):
         devices = dice.choice([0, 1, 1, 2, 4])
         share = dice.choice([1000, 1000, 500]) if devices == 1 else 1000
         group = PodGroup("0", Request(devices, share), dice.choice([1, 1, 2, 3]), 1)
         yield Workload(
-            f"job-{at}",
+            f"job-{index}",
             dice.choice("abc"),
             (group,),
             dice.randrange(1, group.count + 1),
-            1000.0 + at,
+            1000.0 + index,
             priority=dice.choice([50, 60, 100]),
             preemptible=dice.random() < 0.8,
         )
@@ -95,9 +95,9 @@ def test_a_copy_decides_alike(seed: int) -> None:
 def test_a_copy_has_the_same_mix_of_requests() -> None:
     """Once enough was asked for, decisions go by what is usual, with the capacity there was then."""
     cluster, now_s = build_cluster(parse_scenario(WORLD, "world")), 1000.0
-    for at in range(80):
-        group = PodGroup("0", Request(1 + at % 2, 1000), 1, 1)
-        reduce(cluster, WorkloadSubmitted(Workload(f"job-{at}", "a", (group,), 1, now_s), now_s))
+    for index in range(80):
+        group = PodGroup("0", Request(1 + index % 2, 1000), 1, 1)
+        reduce(cluster, WorkloadSubmitted(Workload(f"job-{index}", "a", (group,), 1, now_s), now_s))
     assert cluster.mix.drawn
     reduce(cluster, NodeLost("node-1"))
     copy = copy_cluster(cluster_facts(cluster))
@@ -133,11 +133,12 @@ def test_disruption_budgets_are_part_of_copies_and_snapshots() -> None:
     cluster = build_cluster(parse_scenario(PROTECTED, "world"))
     picture = cluster_facts(cluster)
     evicted = [
-        each.pod.workload for each in decide(copy_cluster(picture), Policy(), 0.0, EngineCache()).evictions
+        eviction.pod.workload
+        for eviction in decide(copy_cluster(picture), Policy(), 0.0, EngineCache()).evictions
     ]
     assert evicted == ["goes"]
     scenario = parse_scenario(snapshot(read_cluster(cluster, Policy()), 0.0), "snapshot")
-    assert [(each.name, each.allowed) for each in scenario.budgets] == [("never", 0), ("one", 1)]
+    assert [(budget.name, budget.allowed) for budget in scenario.budgets] == [("never", 0), ("one", 1)]
     assert scenario.protected == {("kept", 0): ("never",), ("goes", 0): ("one",)}
 
 
@@ -153,9 +154,9 @@ def short_gang(missing: str) -> tuple[Cluster, float]:
     if missing == "absent":
         reduce(cluster, WorkloadChanged(gang, 1500.0, frozenset((last,))))
     else:
-        for at in range(4):
-            if not cluster.pods_on[at]:
-                reduce(cluster, NodeLost(f"node-{at}"))
+        for index in range(4):
+            if not cluster.pods_on[index]:
+                reduce(cluster, NodeLost(f"node-{index}"))
         full = Workload("full", "b", (PodGroup("0", Request(1, 1000), 1, 1),), 1, 1000.0, preemptible=False)
         reduce(cluster, WorkloadSubmitted(full, 1500.0))
         reduce(cluster, PodAssigned(Placement(PodKey("full", 0, 0), "node-0", (3,)), 1500.0))

@@ -18,8 +18,8 @@ NOW_S = 10_000.0
 CAPACITY = {"cpu": 64_000, "memory": 64 << 30, "pods": 99}
 
 
-def work(name: str, request: Request, **more: Any) -> Workload:
-    return Workload(name, "p", (PodGroup("0", request),), 1, 0.0, user="mia", **more)
+def work(name: str, request: Request, **fields: Any) -> Workload:
+    return Workload(name, "p", (PodGroup("0", request),), 1, 0.0, user="mia", **fields)
 
 
 def suggested(nodes: list[Node], waits: Workload, *, holds: str = "") -> dict[str, str]:
@@ -35,18 +35,18 @@ def suggested(nodes: list[Node], waits: Workload, *, holds: str = "") -> dict[st
         reduce(cluster, PodAssigned(place, NOW_S - 3600))
     reduce(cluster, WorkloadSubmitted(waits, 0.0))
     state = DecisionState(cluster, EngineCache(), Policy(), NOW_S)
-    found = suggestions(lambda read: read(state), waits.name, SuggestionOptions(PRIORITY_MAX)).suggestions
-    return {next(iter(each.change), "time"): each.sentence for each in found}
+    changes = suggestions(lambda read: read(state), waits.name, SuggestionOptions(PRIORITY_MAX)).suggestions
+    return {next(iter(suggestion.change), "time"): suggestion.sentence for suggestion in changes}
 
 
-def node(name: str, model: str = "H100", **more: Any) -> Node:
-    return Node(name, 4, 16 << 30, CAPACITY, gpu_model=model, labels={"zone": name}, **more)
+def node(name: str, model: str = "H100", **fields: Any) -> Node:
+    return Node(name, 4, 16 << 30, CAPACITY, gpu_model=model, labels={"zone": name}, **fields)
 
 
 def test_another_gpu_model_is_named() -> None:
     waits = work("waits", Request(devices=4, gpu_models=("H100",)))
-    found = suggested([node("n0"), node("n1", "A100")], waits, holds="n0")
-    assert found["gpu_models"] == "With GPU model A100 instead of H100 it starts now."
+    sentences = suggested([node("n0"), node("n1", "A100")], waits, holds="n0")
+    assert sentences["gpu_models"] == "With GPU model A100 instead of H100 it starts now."
 
 
 def test_a_node_selector_and_named_nodes_are_left_out() -> None:
@@ -72,8 +72,8 @@ def test_a_longest_run_that_ends_before_an_outage_is_suggested() -> None:
 
 def test_what_others_lose_is_said() -> None:
     waits = work("waits", Request(devices=4))
-    found = suggested([node("n0")], waits, holds="n0")
-    assert found["priority"] == (
+    sentences = suggested([node("n0")], waits, holds="n0")
+    assert sentences["priority"] == (
         "With priority 51 instead of 50 it starts once holds of mia in p is evicted. "
         "That costs 4.56 GPU-hours: 4.00 of work since the last checkpoint, and the rest for the restart."
     )

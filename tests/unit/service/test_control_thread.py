@@ -71,10 +71,10 @@ def test_a_fact_after_a_pause_and_the_next_one_are_taken_in_at_once() -> None:
     try:
         until(lambda: len(control.began_s) == 1)
         now_s[0] = 5.0
-        for at in range(2):
+        for turn in range(2):
             control.happened += 1
             turns.wake()
-            until(lambda at=at: len(control.began_s) == at + 2)
+            until(lambda turn=turn: len(control.began_s) == turn + 2)
         assert control.taken_in == control.happened
     finally:
         turns.close()

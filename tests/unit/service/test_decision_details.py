@@ -34,9 +34,9 @@ workloads:
 def explained(text: str, name: str) -> DecisionAnswer:
     scenario = parse_scenario(text, "world")
     state = DecisionState(build_cluster(scenario), EngineCache(), scenario.policy, 0.0)
-    found = explain_decision(state, name)
-    assert found is not None
-    return found
+    decision = explain_decision(state, name)
+    assert decision is not None
+    return decision
 
 
 def planned(text: str) -> Plan:
@@ -53,16 +53,16 @@ def test_first_node_of_a_ranking_is_the_node_of_the_plan() -> None:
 
 
 def test_victims_of_the_plan_are_eligible_and_others_say_what_protects_them() -> None:
-    found = explained(FULL, "asks")
-    assert [ranking.fitting for ranking in found.rankings] == [0]
-    rows = {row.workload: row for row in found.victims}
+    decision = explained(FULL, "asks")
+    assert [ranking.fitting for ranking in decision.rankings] == [0]
+    rows = {row.workload: row for row in decision.victims}
     stopped = {eviction.pod.workload for eviction in planned(FULL).evictions}
     assert stopped
     assert stopped <= {name for name, row in rows.items() if not row.protected}
     assert rows["short"].rule == "reclaim_quota"
     assert rows["short"].price is not None
     assert rows["fixed"].protected == "it is non-preemptible"
-    assert (found.eligible, found.protected) == (2, 1)
+    assert (decision.eligible, decision.protected) == (2, 1)
 
 
 def test_columns_may_be_wider_than_the_number_of_nodes() -> None:
@@ -72,11 +72,11 @@ def test_columns_may_be_wider_than_the_number_of_nodes() -> None:
 
 
 def test_running_workload_is_explained_as_if_it_were_placed_again() -> None:
-    found = explained(FREE, "runs")
-    assert found.again
-    assert found.rankings[0].fitting == 2
+    decision = explained(FREE, "runs")
+    assert decision.again
+    assert decision.rankings[0].fitting == 2
     assert "If it had to be placed now, this would be the decision" in "\n".join(
-        decision_lines(found, Screen(None, None, colour=False))
+        decision_lines(decision, Screen(None, None, colour=False))
     )
 
 
@@ -97,9 +97,9 @@ workloads:
         reduce(cluster, PodStopping(eviction.pod, 0.0, eviction.cause))
     for nominated in plan.nominations:
         reduce(cluster, Nominated(nominated.workload, nominated.places, 0.0, nominated.freed_by))
-    found = explain_decision(DecisionState(cluster, cache, scenario.policy, 0.0), "runs")
-    assert found is not None
-    (ranking,) = found.rankings
+    decision = explain_decision(DecisionState(cluster, cache, scenario.policy, 0.0), "runs")
+    assert decision is not None
+    (ranking,) = decision.rankings
     assert [(row.node, row.free_gpus) for row in ranking.nodes] == [("n0", 1)]
 
 

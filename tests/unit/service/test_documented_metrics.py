@@ -36,19 +36,19 @@ def _series(family: str, kind: str) -> tuple[str, ...]:
 
 
 def _all_series() -> set[str]:
-    found = {family.name for family in queue_families(())}
+    names = {family.name for family in queue_families(())}
     for module in (cluster_metrics, pool_metrics):
-        found.update(name for each in _families(module).items() for name in _series(*each))
-    return found
+        names.update(name for family in _families(module).items() for name in _series(*family))
+    return names
 
 
 def test_metrics_that_the_docs_name_exist() -> None:
-    known = _all_series() | _PREFIXES
+    known_names = _all_series() | _PREFIXES
     wrong = {
         f"{page.relative_to(ROOT)}: {name}"
         for page in PAGES
         for name in _METRIC.findall(page.read_text("utf-8"))
-        if name not in known
+        if name not in known_names
     }
     assert not wrong
 

@@ -31,8 +31,8 @@ class Trials:
         return SuggestionsFound((Suggestion(sentence=f"{number}."),))
 
 
-def sentences(found: SuggestionsFound | None) -> list[str] | None:
-    return None if found is None else [each.sentence for each in found.suggestions]
+def sentences(answer: SuggestionsFound | None) -> list[str] | None:
+    return None if answer is None else [suggestion.sentence for suggestion in answer.suggestions]
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ async def test_trials_go_on_without_a_waiter_and_serve_all_requesters() -> None:
     await asyncio.sleep(0)
     waits[0].cancel()
     trials.may_end.set()
-    assert [sentences(await each) for each in waits[1:]] == [["1."], ["1."]]
+    assert [sentences(await wait) for wait in waits[1:]] == [["1."], ["1."]]
     assert sentences(await kept.find("a", 1, trials, 0.0)) == ["1."]
     assert trials.begun == 1
 
@@ -94,8 +94,8 @@ async def test_failed_trials_are_told_to_those_who_wait_and_made_again() -> None
 async def test_no_more_than_some_are_under_way_and_the_next_begins_when_one_ends() -> None:
     kept, trials, late = KeptSuggestions(), Trials(), Trials()
     late.may_end.set()
-    for at in range(TRIALS_MAX):
-        assert await kept.find(at, 1, trials, 0.0) is None
+    for uid in range(TRIALS_MAX):
+        assert await kept.find(uid, 1, trials, 0.0) is None
     assert await kept.find("late", 1, late, 0.0) is None
     assert await kept.find("late", 1, late, 0.01) is None
     assert late.begun == 0
@@ -108,8 +108,8 @@ async def test_no_more_than_some_are_under_way_and_the_next_begins_when_one_ends
 async def test_a_person_who_asks_about_many_waits_for_their_own_and_holds_up_no_one_else() -> None:
     kept, trials, quick = KeptSuggestions(), Trials(), Trials()
     quick.may_end.set()
-    for at in range(PERSON_TRIALS_MAX + 2):
-        assert await kept.find(at, 1, trials, 0.0, "mia") is None
+    for uid in range(PERSON_TRIALS_MAX + 2):
+        assert await kept.find(uid, 1, trials, 0.0, "mia") is None
     await asyncio.sleep(0)
     assert trials.begun == PERSON_TRIALS_MAX
     assert sentences(await kept.find("b", 1, quick, LONG_S, "ben")) == ["1."]

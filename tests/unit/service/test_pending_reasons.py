@@ -42,9 +42,9 @@ class Scene:
         reduce(self.cluster, NodeSet(Node("n", 8, 16 << 30, CAPACITY)))
         reduce(self.cluster, QueuesSet((Queue("p", quota={"gpu": 16_000}),)))
         reduce(self.cluster, WorkloadSubmitted(GANG, 0.0))
-        for at in range(2):
-            devices = tuple(range(4 * at, 4 * at + 4))
-            reduce(self.cluster, PodAssigned(Placement(PodKey("gang", 0, at), "n", devices), 1.0))
+        for index in range(2):
+            devices = tuple(range(4 * index, 4 * index + 4))
+            reduce(self.cluster, PodAssigned(Placement(PodKey("gang", 0, index), "n", devices), 1.0))
         reduce(self.cluster, PodStopping(PodKey("gang", 0, 0), 2.0))
 
     @property
@@ -85,9 +85,9 @@ def crowd(count: int) -> Control:
     control = Control(cast("Backend", None), Policy(), lambda: 10.0)
     reduce(control.cluster, NodeSet(Node("n", 1, 16 << 30, CAPACITY)))
     reduce(control.cluster, QueuesSet((Queue("flood", quota={"gpu": 99_000}), Queue("other"))))
-    for at in range(count):
-        request = Request(devices=2, cpu_milli=1000 + at)
-        submit(control, Workload(f"flood-{at}", "flood", (PodGroup("worker", request, 1, 1),), 1, 0.0))
+    for index in range(count):
+        request = Request(devices=2, cpu_milli=1000 + index)
+        submit(control, Workload(f"flood-{index}", "flood", (PodGroup("worker", request, 1, 1),), 1, 0.0))
     submit(control, Workload("other-0", "other", (PodGroup("worker", Request(devices=2), 1, 1),), 1, 0.0))
     return control
 
@@ -124,7 +124,7 @@ def test_all_classes_are_looked_at_though_changes_come_before_the_end(
     control = crowd(8)
     shown: dict[str, Explanation] = {}
     reasons = PendingReasons(shown)
-    for at in range(9):
+    for index in range(9):
         reasons.update(control, 10.0)
-        reduce(control.cluster, NodeSet(Node(f"n{at}", 1, 16 << 30, CAPACITY)))
+        reduce(control.cluster, NodeSet(Node(f"n{index}", 1, 16 << 30, CAPACITY)))
     assert len(shown) == 9

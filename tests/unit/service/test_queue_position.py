@@ -16,11 +16,11 @@ def pool(count: int) -> Cluster:
     cluster, dice = Cluster(), random.Random(3)
     reduce(cluster, NodeSet(Node("n", 4, 16 << 30, {"cpu": 64_000, "memory": 64 << 30, "pods": 99})))
     reduce(cluster, QueuesSet((Queue("p"), Queue("q"))))
-    for at in range(count):
+    for index in range(count):
         group = PodGroup("0", Request(devices=dice.choice([1, 2, 4])))
         priority, submitted_s = dice.choice([50, 60, 70]), float(dice.randrange(10))
         project = dice.choice("pq")
-        spec = Workload(f"w{at}", project, (group,), 1, submitted_s, priority=priority)
+        spec = Workload(f"w{index}", project, (group,), 1, submitted_s, priority=priority)
         reduce(cluster, WorkloadSubmitted(spec, submitted_s))
     return cluster
 
@@ -30,8 +30,8 @@ def test_places_are_those_of_a_list_by_priority_age_and_name() -> None:
     for project in "pq":
         jobs = [job for job in cluster.jobs.values() if job.spec.project == project]
         jobs.sort(key=lambda job: (-job.priority, job.submitted_s, job.name))
-        found = [queue_position(cluster, job.name) for job in jobs]
-        assert found == [(place, len(jobs)) for place in range(1, len(jobs) + 1)]
+        positions = [queue_position(cluster, job.name) for job in jobs]
+        assert positions == [(place, len(jobs)) for place in range(1, len(jobs) + 1)]
 
 
 def test_a_suspended_workload_has_no_place_and_an_unknown_one_neither() -> None:

@@ -41,13 +41,13 @@ def _previewed(excluded: dict[str, list[str]], queues: tuple[Queue, ...]) -> Pre
 
 def test_a_project_at_another_position_keeps_its_affinity_rules() -> None:
     first = Queue("first", is_project=False)
-    found = _previewed({"projects": ["research"]}, (first, *QUEUES))
-    assert found.starts == {}
+    preview = _previewed({"projects": ["research"]}, (first, *QUEUES))
+    assert preview.starts == {}
 
 
 def test_a_project_in_another_department_has_the_affinity_rules_of_that() -> None:
-    found = _previewed({"departments": ["old"]}, (OLD, NEW, replace(RESEARCH, parent="new"), VISION))
-    assert found.starts == {"research-waits": "It starts at once."}
+    preview = _previewed({"departments": ["old"]}, (OLD, NEW, replace(RESEARCH, parent="new"), VISION))
+    assert preview.starts == {"research-waits": "It starts at once."}
 
 
 def test_a_start_on_taken_devices_names_the_work_that_stops_first() -> None:
@@ -61,8 +61,8 @@ workloads:
     scenario = parse_scenario(text, "world")
     cluster = build_cluster(scenario)
     queues = tuple(
-        replace(each, quota={**each.quota, "gpu": 4000}) if each.name == "owner" else each
-        for each in cluster.ledger.queues
+        replace(queue, quota={**queue.quota, "gpu": 4000}) if queue.name == "owner" else queue
+        for queue in cluster.ledger.queues
     )
     state = DecisionState(cluster, EngineCache(), scenario.policy, 0.0)
     assert preview_queues(state, queues).starts == {"asks": "It starts once long has stopped."}

@@ -58,25 +58,25 @@ def waits(
     reduce(cluster, NodeSet(Node("n", 4, 16 << 30, {"cpu": 64_000, "memory": 64 << 30, "pods": 99})))
     reduce(cluster, QueuesSet((Queue("p", quota={"gpu": 4000}),)))
     cluster.now_s = NOW_S
-    for at in range(ended):
-        reduce(cluster, WorkloadSubmitted(workload(f"runs-{at}", type_=type_), 0.0))
-        reduce(cluster, WorkloadEnded(f"runs-{at}", WorkloadOutcome.SUCCEEDED, 1.0, 200.0 + 10 * at))
+    for index in range(ended):
+        reduce(cluster, WorkloadSubmitted(workload(f"runs-{index}", type_=type_), 0.0))
+        reduce(cluster, WorkloadEnded(f"runs-{index}", WorkloadOutcome.SUCCEEDED, 1.0, 200.0 + 10 * index))
     running = workload("runs-99", type_=type_, max_runtime_s=max_runtime_s)
     reduce(cluster, WorkloadSubmitted(running, 0.0))
     reduce(cluster, PodAssigned(Placement(PodKey("runs-99", 0, 0), "n", (0, 1, 2, 3)), NOW_S - ran_s))
     reduce(cluster, WorkloadSubmitted(workload("waits", type_=WorkloadType.TRAIN), 0.0))
     state = DecisionState(cluster, EngineCache(), Policy(), NOW_S)
-    found = suggestions(lambda read: read(state), "waits", SuggestionOptions(PRIORITY_MAX)).suggestions
-    return [each for each in found if each.at_s is not None]
+    answers = suggestions(lambda read: read(state), "waits", SuggestionOptions(PRIORITY_MAX)).suggestions
+    return [suggestion for suggestion in answers if suggestion.at_s is not None]
 
 
 def test_a_range_is_given_once_enough_have_ended() -> None:
-    (found,) = waits(20)
-    assert found.sentence == (
+    (suggestion,) = waits(20)
+    assert suggestion.sentence == (
         "If it waits, it starts in 2m to 4m30s (estimated from 20 ended workloads like runs-99), "
         "when runs-99 has ended."
     )
-    assert found.at_s == NOW_S + 270
+    assert suggestion.at_s == NOW_S + 270
 
 
 @pytest.mark.parametrize("ended", [0, 1, 9])
@@ -90,10 +90,10 @@ def test_services_give_no_estimate() -> None:
 
 
 def test_a_maximum_run_time_bounds_the_wait() -> None:
-    (found,) = waits(0, WorkloadType.INFERENCE, max_runtime_s=700.0)
-    assert found.sentence == "If it waits, it starts in 10m at the latest, when runs-99 has ended."
-    (found,) = waits(20, max_runtime_s=300.0)
-    assert "in 2m to 3m20s (estimated" in found.sentence
+    (suggestion,) = waits(0, WorkloadType.INFERENCE, max_runtime_s=700.0)
+    assert suggestion.sentence == "If it waits, it starts in 10m at the latest, when runs-99 has ended."
+    (suggestion,) = waits(20, max_runtime_s=300.0)
+    assert "in 2m to 3m20s (estimated" in suggestion.sentence
 
 
 def test_a_run_longer_than_nearly_all_alike_gives_no_estimate() -> None:
@@ -125,9 +125,9 @@ def test_suggestions_end_with_the_control_loop() -> None:
                 raise ControlUnavailable("The control loop has ended.")
             return read(state)
 
-    found = suggestions(Ends(), "waits", SuggestionOptions(PRIORITY_MAX))
-    assert [each.change for each in found.suggestions] == [{"gpus": 2}]
-    assert "the end of one running workload" in found.untried
+    answer = suggestions(Ends(), "waits", SuggestionOptions(PRIORITY_MAX))
+    assert [suggestion.change for suggestion in answer.suggestions] == [{"gpus": 2}]
+    assert "the end of one running workload" in answer.untried
 
 
 def test_an_unknown_workload_is_no_fault_of_the_trials() -> None:

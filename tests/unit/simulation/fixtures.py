@@ -19,17 +19,17 @@ def cluster(
         name="small",
         nodes=tuple(
             Node(
-                f"node-{at}",
+                f"node-{index}",
                 gpus,
                 16 << 30,
                 {"cpu": 64_000, "memory": 1 << 40, "pods": 110},
                 gpu_model="A100",
-                labels={"rack": f"r{at % 2}", HOST: f"node-{at}"},
+                labels={"rack": f"r{index % 2}", HOST: f"node-{index}"},
             )
-            for at in range(nodes)
+            for index in range(nodes)
         ),
         topologies=(Topology("network", ("rack", HOST)),),
-        queues=tuple(Queue(team, quota=quota, created_s=at) for at, team in enumerate(teams)),
+        queues=tuple(Queue(team, quota=quota, created_s=index) for index, team in enumerate(teams)),
         workloads=(),
         policy=Policy(),
     )

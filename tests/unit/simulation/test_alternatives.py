@@ -18,9 +18,9 @@ def no_policy(name: str) -> Policy:
 
 
 def test_alternative_adds_nodes_and_changes_quotas() -> None:
-    found = parse_alternative("add-nodes=2x8xH100,add-nodes=1x4,quota.a=3")
-    assert found.nodes == (AddedNodes(2, 8, "H100"), AddedNodes(1, 4))
-    scenario, _ = changed(cluster(nodes=1, gpus=4), found, no_policy)
+    alternative = parse_alternative("add-nodes=2x8xH100,add-nodes=1x4,quota.a=3")
+    assert alternative.nodes == (AddedNodes(2, 8, "H100"), AddedNodes(1, 4))
+    scenario, _ = changed(cluster(nodes=1, gpus=4), alternative, no_policy)
     assert [(node.gpus, node.gpu_model) for node in scenario.nodes] == [
         (4, "A100"),
         (8, "H100"),
@@ -29,7 +29,7 @@ def test_alternative_adds_nodes_and_changes_quotas() -> None:
     ]
     assert len({node.name for node in scenario.nodes}) == 4
     assert {queue.name: queue.quota["gpu"] for queue in scenario.queues} == {"a": 3000, "b": 2000}
-    assert found.subject == "20 more GPUs and a quota of 3 for a"
+    assert alternative.subject == "20 more GPUs and a quota of 3 for a"
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,14 @@ def test_difference_counts_beyond_the_spread_of_the_seeds() -> None:
     )
     assert "doesn't change the mean wait" in verdict([base, runs("quota.a=1", 7000.0, 8000.0)])
     assert "raises the mean wait" in verdict([base, runs("quota.a=1", 9000.0, 9900.0)])
-    found = compared([base, runs("quota.a=1", 5000.0, 8000.0), runs("add-nodes=2x8", 60.0, 61.0)])
-    differences = [each["numbers"]["wait"]["difference"] for each in found["alternatives"]]
+    comparison = compared([base, runs("quota.a=1", 5000.0, 8000.0), runs("add-nodes=2x8", 60.0, 61.0)])
+    differences = [
+        compared_row["numbers"]["wait"]["difference"] for compared_row in comparison["alternatives"]
+    ]
     assert differences == [None, None, pytest.approx(60.5 - 5400.0)]
-    assert found["alternatives"][2]["by_project"]["a"]["wait"]["difference"] == pytest.approx(60.5 - 5400.0)
+    assert comparison["alternatives"][2]["by_project"]["a"]["wait"]["difference"] == pytest.approx(
+        60.5 - 5400.0
+    )
 
 
 def test_more_nodes_end_the_wait_that_the_trace_shows(
@@ -86,15 +90,15 @@ def test_more_nodes_end_the_wait_that_the_trace_shows(
     (tmp_path / "cluster.yaml").write_text(
         "cluster: {nodes: [{name: node, gpus: 4}]}\nprojects: [{name: a, quota: {gpu: 4}}]\n"
     )
-    jobs = [f"job-{at},a,{at},3600,4" for at in range(4)]
+    jobs = [f"job-{index},a,{index},3600,4" for index in range(4)]
     (tmp_path / "trace.csv").write_text("\n".join(["name,project,submitted,duration,gpus", *jobs]) + "\n")
     words = ["simulate", "--cluster", str(tmp_path / "cluster.yaml"), "--trace", str(tmp_path / "trace.csv")]
     assert main([*words, "--add-nodes", "3x4", "--seeds", "2", "--output", "progress"]) == 0
     *_, last = capsys.readouterr().out.splitlines()
     result = json.loads(last)["result"]
-    base, more = result["alternatives"]
+    base, larger = result["alternatives"]
     assert base["numbers"]["wait"]["mean"] > 3600
-    assert more["numbers"]["wait"]["high"] < 60
+    assert larger["numbers"]["wait"]["high"] < 60
     assert result["verdict"].startswith("12 more GPUs cut the mean wait from ")
     assert main([*words, "--what-if", "quota.b=1"]) == 2
     assert "there is no project b" in capsys.readouterr().err

@@ -28,8 +28,8 @@ def test_a_borrower_that_keeps_all_deviates_until_the_others_may_reclaim(
     patience: str, by_hour: float
 ) -> None:
     """It has all four devices for an hour; then another project asks for its half, for three hours."""
-    job_traces = [job(f"borrower-{at}", 4 * HOUR_S, team="b") for at in range(4)]
-    job_traces += [job(f"late-{at}", 3 * HOUR_S, at_s=HOUR_S, team="c") for at in range(2)]
+    job_traces = [job(f"borrower-{index}", 4 * HOUR_S, team="b") for index in range(4)]
+    job_traces += [job(f"late-{index}", 3 * HOUR_S, at_s=HOUR_S, team="c") for index in range(2)]
     job_traces.append(job("last", 1.0, at_s=4 * HOUR_S, team="c"))
     policy = Policy.model_validate({"reclaim_share_after": patience})
     fairness = replay(cluster(teams=("b", "c"), guaranteed=False), job_traces, policy).numbers["fairness"]

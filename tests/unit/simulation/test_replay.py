@@ -14,15 +14,15 @@ def test_numbers_of_a_queue() -> None:
     """Two jobs want all four devices: the second waits for the first."""
     job_traces = [job("first", 100.0, gpus=4), job("second", 50.0, at_s=20.0, gpus=4)]
     replayed = replay(cluster(teams=("a",)), job_traces, Policy())
-    of = replayed.numbers
-    assert (of["jobs"], of["completed"], of["failed"]) == (2, 2, 0)
-    assert of["makespan_s"] == 150.0
-    assert of["jct_mean_s"] == pytest.approx((100 + 130) / 2)
-    assert of["delay_mean_s"] == pytest.approx(40.0)
-    assert of["first_start_wait_mean_s"] == pytest.approx(40.0)
-    assert of["allocation"] == 1.0
-    assert of["entitled"] == {"jobs": 1, "wait_mean_s": 0.0, "wait_p99_s": 0.0, "over_60s": 0}
-    assert of["preemptions"] == 0
+    numbers = replayed.numbers
+    assert (numbers["jobs"], numbers["completed"], numbers["failed"]) == (2, 2, 0)
+    assert numbers["makespan_s"] == 150.0
+    assert numbers["jct_mean_s"] == pytest.approx((100 + 130) / 2)
+    assert numbers["delay_mean_s"] == pytest.approx(40.0)
+    assert numbers["first_start_wait_mean_s"] == pytest.approx(40.0)
+    assert numbers["allocation"] == 1.0
+    assert numbers["entitled"] == {"jobs": 1, "wait_mean_s": 0.0, "wait_p99_s": 0.0, "over_60s": 0}
+    assert numbers["preemptions"] == 0
 
 
 def test_owner_takes_its_quota_back_and_the_borrower_loses_what_it_had_not_saved() -> None:
@@ -31,30 +31,30 @@ def test_owner_takes_its_quota_back_and_the_borrower_loses_what_it_had_not_saved
         job("borrower", 200.0, gpus=4, team="b", save_every_s=60.0),
         job("owner", 50.0, at_s=100.0, gpus=2, team="a"),
     ]
-    of = replay(cluster(), job_traces, Policy()).numbers
-    assert of["preemptions"] == 1
-    assert sum(of["evictions_by_rule"].values()) == 1  # type: ignore[attr-defined]
-    assert of["lost_gpu_hours"] == pytest.approx(4 * 40 / 3600, abs=0.05)
-    assert of["entitled"]["wait_mean_s"] == 0.0  # type: ignore[index]
-    assert of["completed"] == 2
-    assert of["makespan_s"] == pytest.approx(150.0 + 140.0)
+    numbers = replay(cluster(), job_traces, Policy()).numbers
+    assert numbers["preemptions"] == 1
+    assert sum(numbers["evictions_by_rule"].values()) == 1  # type: ignore[attr-defined]
+    assert numbers["lost_gpu_hours"] == pytest.approx(4 * 40 / 3600, abs=0.05)
+    assert numbers["entitled"]["wait_mean_s"] == 0.0  # type: ignore[index]
+    assert numbers["completed"] == 2
+    assert numbers["makespan_s"] == pytest.approx(150.0 + 140.0)
 
 
 def test_job_that_never_ends_doesnt_hold_the_replay_up() -> None:
     """It counts as a job, not as a completed one."""
-    of = replay(cluster(), [job("service", float("inf")), job("job", 10.0)], Policy()).numbers
-    assert (of["jobs"], of["completed"]) == (2, 1)
+    numbers = replay(cluster(), [job("service", float("inf")), job("job", 10.0)], Policy()).numbers
+    assert (numbers["jobs"], numbers["completed"]) == (2, 1)
 
 
 def test_gangs_are_counted_by_the_racks_they_ran_in() -> None:
     """Two pods of four devices each need both nodes, which are in different racks."""
-    of = replay(cluster(nodes=2, teams=("a",)), [job("gang", 10.0, gpus=4, pods=2)], Policy()).numbers
-    assert of["topology"] == {"gangs": 1, "one_domain": 0, "domains_mean": 2.0}
+    numbers = replay(cluster(nodes=2, teams=("a",)), [job("gang", 10.0, gpus=4, pods=2)], Policy()).numbers
+    assert numbers["topology"] == {"gangs": 1, "one_domain": 0, "domains_mean": 2.0}
 
 
 def test_jitter_keeps_everything_but_the_moment() -> None:
     """The same seed gives the same order."""
-    job_traces = [job(f"job-{at}", 10.0) for at in range(20)]
+    job_traces = [job(f"job-{index}", 10.0) for index in range(20)]
     moved = jittered(job_traces, 1)
     assert moved == jittered(job_traces, 1) != jittered(job_traces, 2)
     assert all(0.0 <= job_trace.workload.submitted_s <= 0.9 for job_trace in moved)

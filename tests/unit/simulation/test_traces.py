@@ -105,7 +105,9 @@ def test_all_mistakes_of_a_trace_are_reported_at_once(tmp_path: Path) -> None:
 def test_flood_of_mistakes_is_cut_off(tmp_path: Path) -> None:
     """A million mistakes are cut off."""
     path = tmp_path / "trace.csv"
-    path.write_text("name,project,submitted,duration\n" + "".join(f"j{at},x,0,1\n" for at in range(100)))
+    path.write_text(
+        "name,project,submitted,duration\n" + "".join(f"j{index},x,0,1\n" for index in range(100))
+    )
     answer = _refused(path)
     assert len(answer) == MOST + 1
     assert "and 80 more" in answer[-1]

@@ -51,8 +51,8 @@ def start(cluster: Cluster) -> set[str]:
 
 def test_sessions_beyond_their_limit_block_no_other_work() -> None:
     cluster = cluster_with(sessions=1, running=4)
-    for at in range(400):
-        submit(cluster, f"build-{at:03}", 0, type_=BUILD, priority=100, at_s=float(at))
+    for index in range(400):
+        submit(cluster, f"build-{index:03}", 0, type_=BUILD, priority=100, at_s=float(index))
     submit(cluster, "train", at_s=500.0)
     assert admitted(cluster) == {"build-000", "train"}
     assert start(cluster) == {"build-000", "train"}
@@ -102,8 +102,8 @@ def test_limits_are_of_each_person() -> None:
 def test_admission_looks_at_what_it_admits_and_not_at_all_that_waits() -> None:
     """The lines are looked at through a counter: ten thousand workloads wait."""
     cluster = cluster_with(running=2, sessions=1, gpus_milli=4000)
-    for at in range(10_000):
-        submit(cluster, f"w{at:05}", at % 2, type_=BUILD if at % 3 else TRAIN, at_s=float(at))
+    for index in range(10_000):
+        submit(cluster, f"w{index:05}", index % 2, type_=BUILD if index % 3 else TRAIN, at_s=float(index))
     (usage,) = cluster.admission.persons.values()
     looks = 0
 

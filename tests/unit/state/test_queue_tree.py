@@ -25,7 +25,7 @@ from weir.state.reduce import reduce
 
 CAPACITY = {"cpu": 64_000, "memory": 64 << 30, "pods": 99}
 OWNS, LENDS = Queue("owns", quota={"gpu": 4000}), Queue("lends", quota={"gpu": 0})
-MANY = tuple(Queue(f"empty-{at}", quota={"gpu": 0}) for at in range(20))
+MANY = tuple(Queue(f"empty-{index}", quota={"gpu": 0}) for index in range(20))
 
 
 def workload(name: str, project: str, devices: int, submitted_s: float = 0.0) -> Workload:
@@ -54,7 +54,7 @@ def cluster() -> Cluster:
 
 def evicted(cluster: Cluster, cache: EngineCache) -> set[str]:
     plan = decide(cluster, Policy(), 1000.0, cache)
-    return {each.pod.workload for each in plan.evictions}
+    return {eviction.pod.workload for eviction in plan.evictions}
 
 
 def test_a_running_pod_is_of_its_project_in_a_smaller_tree(cluster: Cluster) -> None:

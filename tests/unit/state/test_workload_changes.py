@@ -100,7 +100,7 @@ def test_what_runs_moves_with_its_workload_to_another_project(cluster: Cluster) 
     reduce(cluster, WorkloadSubmitted(GANG, 0.0))
     carry_out(cluster)
     reduce(cluster, WorkloadChanged(replace(GANG, project="q", priority=70), 20.0))
-    assert [cluster.ledger.allocated[at][GPU_ROW] for at in (0, 1)] == [0, 4000]
+    assert [cluster.ledger.allocated[index][GPU_ROW] for index in (0, 1)] == [0, 4000]
     assert cluster.priorities == {0: {}, 1: {70: 1}}
     assert list(cluster.running[1]) == ["gang"]
 
@@ -148,12 +148,12 @@ def test_a_pod_may_hold_devices_that_its_node_has_no_more() -> None:
     for index in range(2):
         reduce(cluster, PodAssigned(Placement(PodKey("gang", 0, index), "n", (index + 8,)), 1.0))
     reduce(cluster, Nominated("gang", (Placement(PodKey("gang", 0, 2), "n", (20,)),), 2.0))
-    assert [each.devices for each in plan(cluster).binds] == [(0,)]
+    assert [bound.devices for bound in plan(cluster).binds] == [(0,)]
     reduce(cluster, NominationReleased("gang"))
     for index in range(2):
         reduce(cluster, PodStopped(PodKey("gang", 0, index), 3.0))
     reduce(cluster, NodeSet(Node("n", 4, 16 << 30, CAPACITY)))
-    assert sorted(each.devices for each in plan(cluster).binds) == [(0,), (1,), (2,), (3,)]
+    assert sorted(bound.devices for bound in plan(cluster).binds) == [(0,), (1,), (2,), (3,)]
 
 
 def test_a_gang_of_which_every_pod_is_being_stopped_is_not_incomplete(cluster: Cluster) -> None:

@@ -32,7 +32,7 @@ def test_a_job_that_is_over_needs_no_collector():
     spec = Workload("gone", "team", (PodGroup("worker", Request(devices=1), count=2, min=2),), 2, 0.0)
 
     def pods():
-        return [each for each in gc.get_objects() if type(each) is Pod and each.job.spec is spec]
+        return [pod for pod in gc.get_objects() if type(pod) is Pod and pod.job.spec is spec]
 
     gc.disable()
     try:

@@ -23,8 +23,8 @@ def _waits_for_recorded_events(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     """An open store with two projects."""
-    with opened(tmp_path) as found:
-        yield found
+    with opened(tmp_path) as opened_store:
+        yield opened_store
 
 
 @pytest.fixture(scope="module")

@@ -136,18 +136,20 @@ def test_promotions_are_those_that_a_count_of_the_records_allows(
             values[trial].append(value)
         elif act == "promote":
             expected = by_hand(values, target, over, rungs, eta)
-            found = halving.promotion()
-            assert found == expected
-            if found is not None:
-                halving.leave(found.trial)
-                target[found.trial] += 1
+            promotion = halving.promotion()
+            assert promotion == expected
+            if promotion is not None:
+                halving.leave(promotion.trial)
+                target[promotion.trial] += 1
 
 
 def by_hand(
     values: list[list[int]], target: list[int], over: set[int], rungs: int, eta: int
 ) -> Promotion | None:
     for rung in reversed(range(rungs - 1)):
-        reached = sorted((each[rung], trial) for trial, each in enumerate(values) if len(each) > rung)
+        reached = sorted(
+            (results[rung], trial) for trial, results in enumerate(values) if len(results) > rung
+        )
         for _, trial in reached[: len(reached) // eta]:
             if target[trial] == rung and trial not in over:
                 return Promotion(trial, rung, len(reached))

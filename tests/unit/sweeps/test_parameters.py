@@ -68,9 +68,9 @@ def test_length_of_a_command_is_known_before_any_is_made() -> None:
     space = [parse_parameter("x", f"choice:{'a' * 4096},b")]
     command = ["{x}" * 100_000]
     assert command_length_max(command, space, arguments=True) >= 4096 * 100_000
-    for each, arguments in ((["a", "{x}/{x}/{y}"], True), (["a"], True), (["a"], False)):
-        most = command_length_max(each, space, arguments=arguments)
-        made = command_of_trial(each, space, {"x": "a" * 4096}, arguments=arguments)
+    for words, arguments in ((["a", "{x}/{x}/{y}"], True), (["a"], True), (["a"], False)):
+        most = command_length_max(words, space, arguments=arguments)
+        made = command_of_trial(words, space, {"x": "a" * 4096}, arguments=arguments)
         assert sum(map(len, made)) <= most
 
 
@@ -99,7 +99,7 @@ def test_each_whole_number_and_each_choice_is_as_likely() -> None:
         (parse_parameter("s", "float:0..0.75:0.25"), [0.0, 0.25, 0.5, 0.75]),
         (parse_parameter("i", "int:2..8:2"), [2, 4, 6, 8]),
     ):
-        assert [parameter.value_at((at + 0.5) / 4) for at in range(4)] == values
+        assert [parameter.value_at((index + 0.5) / 4) for index in range(4)] == values
         assert list(parameter.points() or ()) == values
 
 
@@ -117,10 +117,15 @@ def test_placeholders_become_values_and_other_braces_stay() -> None:
 
 def test_values_are_in_the_environment() -> None:
     space = [*SPACE, SweepParameter("weight-decay", SPACE[0].scale, 0.1, 1.0)]
-    found = variables(space, {"lr": 0.001, "layers": 3, "opt": "adam", "weight-decay": 0.5})
-    assert found["WEIR_PARAM_LR"] == "0.001"
-    assert found["WEIR_PARAM_WEIGHT_DECAY"] == "0.5"
-    assert json.loads(found["WEIR_PARAMS"]) == {"lr": 0.001, "layers": 3, "opt": "adam", "weight-decay": 0.5}
+    environment = variables(space, {"lr": 0.001, "layers": 3, "opt": "adam", "weight-decay": 0.5})
+    assert environment["WEIR_PARAM_LR"] == "0.001"
+    assert environment["WEIR_PARAM_WEIGHT_DECAY"] == "0.5"
+    assert json.loads(environment["WEIR_PARAMS"]) == {
+        "lr": 0.001,
+        "layers": 3,
+        "opt": "adam",
+        "weight-decay": 0.5,
+    }
 
 
 def test_grid_has_each_point_once() -> None:
@@ -150,7 +155,7 @@ def test_optuna_learns_from_the_records_and_the_same_records_give_the_same_param
         loss = 2.0 - x - y
         results = {1: loss, 3: loss - 0.1} if loss < 0.8 else {1: loss}
         past.append(PastTrial(suggested.params, results, state=suggested.state))
-    later = [float(each.params["x"]) + float(each.params["y"]) for each in past[20:]]
+    later = [float(trial.params["x"]) + float(trial.params["y"]) for trial in past[20:]]
     assert sum(later) / len(later) > 1.2
 
 
@@ -161,8 +166,8 @@ def test_optuna_takes_trials_that_run_that_failed_and_that_diverged() -> None:
         PastTrial(points[0], {}),
         PastTrial(points[1], {}, is_over=True),
         PastTrial(points[2], {1: float("inf")}),
-        *(PastTrial(each, {1: 1.0, 3: 0.5}, is_complete=True) for each in points[3:]),
+        *(PastTrial(point, {1: 1.0, 3: 0.5}, is_complete=True) for point in points[3:]),
     ]
-    found = suggest("tpe", SPACE, 0, len(past), past).params
-    assert 1e-5 <= float(found["lr"]) <= 1e-1
-    assert found["opt"] in ("adam", "sgd")
+    params = suggest("tpe", SPACE, 0, len(past), past).params
+    assert 1e-5 <= float(params["lr"]) <= 1e-1
+    assert params["opt"] in ("adam", "sgd")

@@ -17,12 +17,12 @@ from weir.state.jobs import Phase
 
 NODE = node("n0", 4)
 BLOCKING: dict[str, Callable[[Node], Node]] = {
-    "cordon": lambda of: replace(of, taints=(Taint("node.kubernetes.io/unschedulable"),)),
-    "label": lambda of: replace(of, labels={"pool": "special"}),
-    "fewer devices": lambda of: replace(of, gpus=2),
-    "no devices": lambda of: replace(of, gpus=0),
-    "device of another scheduler": lambda of: replace(of, foreign_devices=(0, 1, 2, 3)),
-    "fewer cores": lambda of: replace(of, capacity={**of.capacity, "cpu": 500}),
+    "cordon": lambda node_before: replace(node_before, taints=(Taint("node.kubernetes.io/unschedulable"),)),
+    "label": lambda node_before: replace(node_before, labels={"pool": "special"}),
+    "fewer devices": lambda node_before: replace(node_before, gpus=2),
+    "no devices": lambda node_before: replace(node_before, gpus=0),
+    "device of another scheduler": lambda node_before: replace(node_before, foreign_devices=(0, 1, 2, 3)),
+    "fewer cores": lambda node_before: replace(node_before, capacity={**node_before.capacity, "cpu": 500}),
 }
 
 

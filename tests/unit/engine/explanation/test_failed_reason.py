@@ -34,7 +34,7 @@ def test_an_error_while_pods_are_tried_releases_them(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(pending_refusals, "shortage_of", fail)
     refusals = PendingRefusals(cluster, policy, 0.0, allocator.cache, allocator)
-    for of in cluster.waiting.values():
+    for queued in cluster.waiting.values():
         with pytest.raises(ZeroDivisionError):
-            refusals.of_class(of)
+            refusals.of_class(queued)
     assert allocator.capacity.columns.free.tolist() == before

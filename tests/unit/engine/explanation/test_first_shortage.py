@@ -20,35 +20,38 @@ APART = {"marks": ("app=web",), "pod_rules": (PodAffinityRule("anti_affinity", "
 
 
 def work(
-    name: str, project: str, request: Request, pods: int = 1, least: int | None = None, **more: object
+    name: str, project: str, request: Request, pods: int = 1, least: int | None = None, **fields: object
 ) -> Workload:
     group = PodGroup("pods", request, pods, pods if least is None else least)
-    return Workload(name, project, (group,), group.min, 0.0, **more)  # type: ignore[arg-type]
+    return Workload(name, project, (group,), group.min, 0.0, **fields)  # type: ignore[arg-type]
 
 
 class Cluster:
     """Nodes of eight GPUs, two to a rack, with one port and one place for a volume each."""
 
     def __init__(self, nodes: int) -> None:
-        plain = (node(f"n{at}", 8, labels={"rack": f"r{at // 2}"}) for at in range(nodes))
-        there = tuple(replace(each, capacity={**each.capacity, PORT: 1024, DISKS: 1}) for each in plain)
-        self.running = Running(World(there, QUEUES, ()))
+        plain = (node(f"n{index}", 8, labels={"rack": f"r{index // 2}"}) for index in range(nodes))
+        with_ports = tuple(
+            replace(plain_node, capacity={**plain_node.capacity, PORT: 1024, DISKS: 1})
+            for plain_node in plain
+        )
+        self.running = Running(World(with_ports, QUEUES, ()))
         self.running.tell(TopologiesSet((Topology("network", ("rack", HOSTNAME)),)))
 
     def submit(self, *workloads: Workload) -> None:
-        for each in workloads:
-            self.running.tell(WorkloadSubmitted(each, 0.0))
+        for workload in workloads:
+            self.running.tell(WorkloadSubmitted(workload, 0.0))
             self.running.settle(12)
 
     def why(self, name: str) -> Reason:
-        found = pending_reason(
+        reason = pending_reason(
             self.running.cluster,
             self.running.world.policy,
             self.running.cluster.jobs[name],
             self.running.now_s,
         )
-        assert found is not None
-        return found
+        assert reason is not None
+        return reason
 
 
 @pytest.fixture
@@ -64,14 +67,14 @@ def test_a_port_in_use_comes_before_victims_and_names_its_holder() -> None:
     one = Cluster(1)
     one.submit(work("first", "mine", port(2), preemptible=False))
     one.submit(work("second", "mine", port(1)))
-    found = one.why("second")
-    assert found.why is ReasonCode.INSUFFICIENT_CAPACITY
-    assert found.sentence == "insufficient capacity: host port 8080 of n0 is in use by first"
+    reason = one.why("second")
+    assert reason.why is ReasonCode.INSUFFICIENT_CAPACITY
+    assert reason.sentence == "insufficient capacity: host port 8080 of n0 is in use by first"
 
 
 def test_ports_in_use_on_several_nodes_are_counted(three: Cluster) -> None:
-    for at in range(3):
-        three.submit(work(f"holds{at}", "mine", port(2), preemptible=False))
+    for index in range(3):
+        three.submit(work(f"holds{index}", "mine", port(2), preemptible=False))
     three.submit(work("late", "mine", port(1)))
     assert three.why("late").sentence == (
         "insufficient capacity: 3 matching nodes can't take another pod: 3 have host port 8080 in use"
@@ -89,17 +92,17 @@ def test_no_more_volumes_can_be_attached() -> None:
 
 def test_pods_that_can_never_keep_apart(three: Cluster) -> None:
     three.submit(work("wide", "mine", Request(devices=1, **APART), 4))  # type: ignore[arg-type]
-    found = three.why("wide")
-    assert found.why is ReasonCode.NO_NODE_MATCHES
-    assert found.sentence == (
+    reason = three.why("wide")
+    assert reason.why is ReasonCode.NO_NODE_MATCHES
+    assert reason.sentence == (
         "it needs 4 pods, and even idle nodes take only 3 of them, because of "
         "pod anti-affinity (app=web by kubernetes.io/hostname)"
     )
 
 
 def test_own_pods_apart_are_the_cause_though_their_nodes_have_few_gpus_left(three: Cluster) -> None:
-    for at in range(3):
-        three.submit(work(f"holds{at}", "theirs", Request(devices=5)))
+    for index in range(3):
+        three.submit(work(f"holds{index}", "theirs", Request(devices=5)))
     three.submit(work("wide", "mine", Request(devices=3, **APART), 5, 2))  # type: ignore[arg-type]
     sentence = three.why("wide").sentence
     assert sentence == (
@@ -112,13 +115,13 @@ def test_a_gang_that_no_rack_can_hold() -> None:
     four = Cluster(4)
     rack = TopologyRequest("network", required="rack")
     four.submit(work("gang", "mine", Request(devices=8), 3, topology=rack))
-    found = four.why("gang")
-    assert found.why is ReasonCode.NO_NODE_MATCHES
-    assert found.sentence == (
+    reason = four.why("gang")
+    assert reason.why is ReasonCode.NO_NODE_MATCHES
+    assert reason.sentence == (
         "it needs 3 pods in one domain of level rack (topology network), more than any domain can take "
         "even when idle: the largest, r0, takes 2"
     )
-    assert found.numbers == {
+    assert reason.numbers == {
         "topology": "network", "level": "rack", "needed": 3, "best": "r0", "fitting": 2,
     }  # fmt: skip
 
@@ -137,12 +140,15 @@ def test_a_gang_that_no_rack_has_capacity_for_now() -> None:
     held = Request(devices=5, node_selector=(("kubernetes.io/hostname", "n0"),))
     other = Request(devices=5, node_selector=(("kubernetes.io/hostname", "n2"),))
     four.submit(
-        *(work(f"holds{at}", "mine", each, preemptible=False) for at, each in enumerate((held, other)))
+        *(
+            work(f"holds{index}", "mine", request, preemptible=False)
+            for index, request in enumerate((held, other))
+        )
     )
     four.submit(work("gang", "mine", Request(devices=8), 2, topology=rack))
-    found = four.why("gang")
-    assert found.why is ReasonCode.GANG_INCOMPLETE
-    assert found.sentence.startswith(
+    reason = four.why("gang")
+    assert reason.why is ReasonCode.GANG_INCOMPLETE
+    assert reason.sentence.startswith(
         "no rack has capacity for all 2 pods that have to share one: the best, r0, takes 1 now"
     )
 
@@ -162,12 +168,12 @@ def test_a_node_counts_once_for_all_groups_of_a_gang() -> None:
     two.submit(work("a", "theirs", Request(devices=7)), work("b", "theirs", Request(devices=6)))
     groups = (PodGroup("master", Request(devices=4), 1, 1), PodGroup("worker", Request(devices=4), 2, 2))
     two.submit(Workload("gang", "mine", groups, 3, 0.0, can_preempt=False))
-    found = two.why("gang")
-    assert found.sentence == (
+    reason = two.why("gang")
+    assert reason.sentence == (
         "insufficient capacity: 2 matching nodes can't take another pod: 2 have too few free GPUs "
         "(3 GPUs are free in pieces, at most 2 on one node, and a pod asks for 4); it may not preempt"
     )
-    assert found.numbers["short"] == {"gpu": 2}
+    assert reason.numbers["short"] == {"gpu": 2}
 
 
 def test_the_only_node_is_said_in_numbers_to_a_gang_of_two_groups() -> None:
@@ -183,12 +189,12 @@ def test_the_missing_claim_is_said() -> None:
     small.submit(work("theirs", "theirs", Request(devices=8), 3))
     small.submit(work("own", "mine", Request(devices=8), 1))
     small.submit(work("too-much", "mine", Request(devices=8), 3))
-    found = small.why("too-much")
-    assert found.why is ReasonCode.INSUFFICIENT_CAPACITY
-    assert found.sentence.endswith(
+    reason = small.why("too-much")
+    assert reason.why is ReasonCode.INSUFFICIENT_CAPACITY
+    assert reason.sentence.endswith(
         "mine would hold 32 of a quota of 24 GPUs, so it may only use free capacity"
     )
-    assert found.numbers["claim"] == {
+    assert reason.numbers["claim"] == {
         "queue": "mine", "resource": "gpu", "would_hold": 32.0, "quota": 24.0,
     }  # fmt: skip
 
@@ -196,9 +202,9 @@ def test_the_missing_claim_is_said() -> None:
 def test_work_with_a_claim_misses_none(three: Cluster) -> None:
     three.submit(work("theirs", "theirs", Request(devices=8), 3, preemptible=False))
     three.submit(work("own", "mine", Request(devices=8), 1))
-    found = three.why("own")
-    assert found.why is ReasonCode.NO_ELIGIBLE_VICTIMS
-    assert found.sentence == (
+    reason = three.why("own")
+    assert reason.why is ReasonCode.NO_ELIGIBLE_VICTIMS
+    assert reason.sentence == (
         "3 matching nodes can't take another pod: 3 have too few free GPUs; "
         "no eligible victims: 24 GPUs are held by non-preemptible work of theirs"
     )

@@ -32,6 +32,6 @@ def test_work_that_waits_for_nodes_says_whether_it_is_over_quota(
         group = PodGroup("0", Request(devices=asked))
         reduce(cluster, WorkloadSubmitted(Workload(name, "team", (group,), 1, 0.0), 0.0))
     reduce(cluster, PodAssigned(Placement(PodKey("first", 0, 0), "node", (0, 1, 2, 3)), 0.0))
-    found = pending_reason(cluster, Policy(), cluster.jobs["second"], 1.0)
-    assert found is not None
-    assert found.numbers.get("over_quota", False) is over
+    reason = pending_reason(cluster, Policy(), cluster.jobs["second"], 1.0)
+    assert reason is not None
+    assert reason.numbers.get("over_quota", False) is over

@@ -40,10 +40,13 @@ class Stream:
         self.cluster = Cluster()
         self.now_s = 0.0
         self.swapped = self.count = 0
-        for at in range(4):
-            node = Node(f"node-{at}", 8, 16 << 30, {"cpu": 64_000, "memory": 64 << 30, "pods": 99})
+        for index in range(4):
+            node = Node(f"node-{index}", 8, 16 << 30, {"cpu": 64_000, "memory": 64 << 30, "pods": 99})
             reduce(self.cluster, NodeSet(node))
-        reduce(self.cluster, QueuesSet(tuple(Queue(f"p{at}", quota={"gpu": 3000}) for at in range(PROJECTS))))
+        reduce(
+            self.cluster,
+            QueuesSet(tuple(Queue(f"p{index}", quota={"gpu": 3000}) for index in range(PROJECTS))),
+        )
 
     def events(self) -> None:
         """Let some workloads come, end and save, a minute later."""

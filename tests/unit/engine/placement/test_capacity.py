@@ -20,8 +20,8 @@ def test_largest_free_blocks_by_the_devices_held_on_each_node(
 ) -> None:
     cluster = Cluster()
     reduce(cluster, QueuesSet((Queue("p"),)))
-    for at, devices in enumerate(held):
-        name = f"n{at}"
+    for index, devices in enumerate(held):
+        name = f"n{index}"
         reduce(cluster, NodeSet(Node(name, 4, 16 << 30, {"cpu": 64_000, "memory": 64 << 30, "pods": 99})))
         if devices:
             group = PodGroup("0", Request(devices=devices), 1, 1)
@@ -35,8 +35,10 @@ def test_largest_free_blocks_by_the_devices_held_on_each_node(
 def test_totals_follow_every_change_and_rollback() -> None:
     cluster = Cluster()
     reduce(cluster, QueuesSet((Queue("p"),)))
-    for at in range(12):
-        reduce(cluster, NodeSet(Node(f"n{at}", 4, 16 << 30, {"cpu": 64_000, "memory": 64 << 30, "pods": 99})))
+    for index in range(12):
+        reduce(
+            cluster, NodeSet(Node(f"n{index}", 4, 16 << 30, {"cpu": 64_000, "memory": 64 << 30, "pods": 99}))
+        )
     groups = (
         PodGroup("0", Request(devices=2), 2, 2),
         PodGroup("1", Request(devices=1, share_milli=300), 1, 1),

@@ -39,23 +39,23 @@ REQUESTS = (
 
 def pool(nodes: int) -> tuple[Cluster, list[RequestShape], Capacity]:
     cluster = Cluster()
-    for at in range(nodes):
-        gpus, memory = (4, 40 << 30) if at % 3 else (8, 80 << 30)
+    for index in range(nodes):
+        gpus, memory = (4, 40 << 30) if index % 3 else (8, 80 << 30)
         reduce(
             cluster,
-            NodeSet(Node(f"node{at}", gpus, memory, {"cpu": 64_000, "memory": 512 << 30, "pods": 99})),
+            NodeSet(Node(f"node{index}", gpus, memory, {"cpu": 64_000, "memory": 512 << 30, "pods": 99})),
         )
     return cluster, [cluster.shapes.shape_of(request) for request in REQUESTS], Capacity.of(cluster)
 
 
 def potential(cluster: Cluster, shapes: list[RequestShape]) -> FragmentationScore:
-    mix = [(shape, 10 + at) for at, shape in enumerate(shapes)]
+    mix = [(shape, 10 + index) for index, shape in enumerate(shapes)]
     empty = Capacity.of(cluster)
 
     def allowed(shape: RequestShape) -> np.ndarray:
         mask = np.zeros(cluster.free_capacity.free.shape[1], np.bool_)
-        for at, node in enumerate(cluster.nodes):
-            mask[at] = node is not None and node.gpus >= shape.devices
+        for index, node in enumerate(cluster.nodes):
+            mask[index] = node is not None and node.gpus >= shape.devices
         return mask
 
     worth = MixWorth(mix, allowed, empty, int(empty.whole.sum()) * 1000)
@@ -118,10 +118,10 @@ def test_states_after_releases_are_those_of_the_freed_nodes() -> None:
     cluster, shapes, _ = pool(4)
     group = PodGroup("0", Request(devices=1, cpu_milli=8000), 1, 1)
     reduce(cluster, QueuesSet((Queue("p"),)))
-    for at in range(2):
-        name = f"w{at}"
+    for index in range(2):
+        name = f"w{index}"
         reduce(cluster, WorkloadSubmitted(Workload(name, "p", (group,), 1, 0.0), 0.0))
-        reduce(cluster, PodAssigned(Placement(PodKey(name, 0, 0), f"node{at}", (0,)), 0.0))
+        reduce(cluster, PodAssigned(Placement(PodKey(name, 0, 0), f"node{index}", (0,)), 0.0))
     capacity = Capacity.of(cluster)
     states = NodeStateTable(np.zeros(capacity.columns.free.shape[1], np.int64))
     now = states.state_ids(capacity).tolist()

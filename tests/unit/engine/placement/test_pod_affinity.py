@@ -15,32 +15,32 @@ CAPACITY = {"cpu": 64_000, "memory": 64 << 30, "pods": 99}
 ZONES = {"a0": "a", "a1": "a", "b0": "b", "c0": "c", "d0": None}
 
 
-def cluster_with(there: dict[str, int]) -> Cluster:
+def cluster_with(pods: dict[str, int]) -> Cluster:
     """Four zones' nodes, one without a zone; a number of pods with the label set on each."""
     cluster = Cluster()
     for name, zone in ZONES.items():
         labels = {} if zone is None else {"zone": zone}
-        marks = {"m": there[name]} if name in there else {}
+        marks = {"m": pods[name]} if name in pods else {}
         reduce(cluster, NodeSet(Node(name, 4, 16 << 30, CAPACITY, labels=labels, foreign_marks=marks)))
     return cluster
 
 
-def open_nodes(there: dict[str, int], request: Request) -> str:
-    cluster = cluster_with(there)
+def open_nodes(pods: dict[str, int], request: Request) -> str:
+    cluster = cluster_with(pods)
     shape = cluster.shapes.shape_of(request)
     reduce(
         cluster, NodeSet(Node("d0", 4, 16 << 30, CAPACITY))
     )  # capacity for label sets that only rules name
     open_ = PodAffinityRules(cluster).open_to(cluster.free_capacity, shape)
-    return " ".join(name for name, at in cluster.node_at.items() if open_[at])
+    return " ".join(name for name, index in cluster.node_at.items() if open_[index])
 
 
-def rule(kind: str, **more: object) -> PodAffinityRule:
-    return PodAffinityRule(kind, "m", "zone", **more)  # type: ignore[arg-type]
+def rule(kind: str, **fields: object) -> PodAffinityRule:
+    return PodAffinityRule(kind, "m", "zone", **fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("there", "bears", "open_"),
+    ("pods", "bears", "open_"),
     [
         ({"a0": 1}, False, "b0 c0 d0"),
         ({"a0": 1, "b0": 2, "c0": 1}, True, "d0"),
@@ -48,13 +48,13 @@ def rule(kind: str, **more: object) -> PodAffinityRule:
         ({}, True, "a0 a1 b0 c0 d0"),
     ],
 )
-def test_apart(there: dict[str, int], bears: bool, open_: str) -> None:
+def test_apart(pods: dict[str, int], bears: bool, open_: str) -> None:
     marks = ("m",) if bears else ()
-    assert open_nodes(there, Request(marks=marks, pod_rules=(rule("anti_affinity"),))) == open_
+    assert open_nodes(pods, Request(marks=marks, pod_rules=(rule("anti_affinity"),))) == open_
 
 
 @pytest.mark.parametrize(
-    ("there", "bears", "open_"),
+    ("pods", "bears", "open_"),
     [
         ({"a1": 1}, False, "a0 a1"),
         ({"a1": 1}, True, "a0 a1"),
@@ -63,13 +63,13 @@ def test_apart(there: dict[str, int], bears: bool, open_: str) -> None:
         ({"d0": 1}, True, "a0 a1 b0 c0"),
     ],
 )
-def test_beside(there: dict[str, int], bears: bool, open_: str) -> None:
+def test_beside(pods: dict[str, int], bears: bool, open_: str) -> None:
     marks = ("m",) if bears else ()
-    assert open_nodes(there, Request(marks=marks, pod_rules=(rule("affinity"),))) == open_
+    assert open_nodes(pods, Request(marks=marks, pod_rules=(rule("affinity"),))) == open_
 
 
 @pytest.mark.parametrize(
-    ("there", "more", "request_", "open_"),
+    ("pods", "fields", "request_", "open_"),
     [
         ({"a0": 1}, {}, Request(marks=("m",)), "b0 c0"),
         ({"a0": 1}, {}, Request(), "a0 a1 b0 c0"),
@@ -80,9 +80,9 @@ def test_beside(there: dict[str, int], bears: bool, open_: str) -> None:
         ({"a0": 1, "b0": 1}, {}, Request(marks=("m",), nodes=("a0", "b0")), "a0 b0"),
     ],
 )
-def test_spread(there: dict[str, int], more: dict[str, object], request_: Request, open_: str) -> None:
-    request = Request(marks=request_.marks, nodes=request_.nodes, pod_rules=(rule("spread", **more),))
-    assert open_nodes(there, request) == open_
+def test_spread(pods: dict[str, int], fields: dict[str, object], request_: Request, open_: str) -> None:
+    request = Request(marks=request_.marks, nodes=request_.nodes, pod_rules=(rule("spread", **fields),))
+    assert open_nodes(pods, request) == open_
 
 
 def test_a_pod_may_stay_where_only_it_bears_the_mark() -> None:

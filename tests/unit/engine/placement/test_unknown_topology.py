@@ -12,7 +12,7 @@ from weir.model.reasons import ReasonCode
 from weir.model.workloads import PodGroup, Request, TopologyRequest, Workload
 from weir.state.events import TopologiesSet, WorkloadSubmitted
 
-NODES = tuple(node(f"n{at}", 2, labels={"rack": f"r{at // 2}"}) for at in range(4))
+NODES = tuple(node(f"n{index}", 2, labels={"rack": f"r{index // 2}"}) for index in range(4))
 QUEUES = (Queue("team", quota={"gpu": 4000}), Queue("lent", quota={"gpu": 0}))
 UNKNOWN = (
     TopologyRequest("nowhere", preferred="rack"),
@@ -41,16 +41,16 @@ def test_it_waits_with_a_reason_and_the_others_go_on(
     asked: TopologyRequest, policy: Policy, borrowed: int
 ) -> None:
     running = Running(World(NODES, QUEUES, (), policy))
-    for at in range(borrowed):  # it may not take from these either
-        running.tell(WorkloadSubmitted(_gang(f"lent-{at}", "lent", None, 1), 0.0))
+    for index in range(borrowed):  # it may not take from these either
+        running.tell(WorkloadSubmitted(_gang(f"lent-{index}", "lent", None, 1), 0.0))
     running.cycle()
     running.tell(WorkloadSubmitted(_gang("lost", "team", asked), 0.0))
     for _ in range(12):  # longer than the wait for a reservation
         assert not running.cycle().acts
-    what = "topology nowhere" if asked.name == "nowhere" else "level block of topology network"
+    missing = "topology nowhere" if asked.name == "nowhere" else "level block of topology network"
     assert _told(running, "lost") == (
         ReasonCode.NO_NODE_MATCHES,
-        f"it has to share one domain by {what}, which doesn't exist",
+        f"it has to share one domain by {missing}, which doesn't exist",
     )
     running.tell(WorkloadSubmitted(_gang("sound", "team", TopologyRequest("network", required="rack")), 0.0))
     assert running.settle(12)

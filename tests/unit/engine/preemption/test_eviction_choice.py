@@ -42,8 +42,8 @@ def test_next_node_that_is_protected_by_its_priority_is_said_to_come_later() -> 
 
 def test_evictions_for_a_gang_say_what_they_cost_together() -> None:
     evictions = planned(TWO_PODS).evictions
-    assert {each.pod.workload for each in evictions} == {"long", "short"}
-    assert {each.cause.choice for each in evictions} == {
+    assert {eviction.pod.workload for eviction in evictions} == {"long", "short"}
+    assert {eviction.cause.choice for eviction in evictions} == {
         "The 2 evictions cost 28 GPU-hours of work since the last checkpoints."
     }
 

@@ -27,8 +27,8 @@ workloads:
 class Searches:
     """A cluster with a pending workload, and the number of searches for it."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, more: str = "", world: str = WORLD) -> None:
-        scenario = parse_scenario(world.replace("MORE", more), "world")
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, added: str = "", world: str = WORLD) -> None:
+        scenario = parse_scenario(world.replace("MORE", added), "world")
         self.policy = scenario.policy
         self.cluster: Cluster = build_cluster(scenario)
         self.cache = EngineCache()

@@ -33,9 +33,9 @@ E0, E1 = PodKey("e0", 0, 0), PodKey("e1", 0, 0)
 def scene(*budgets: tuple[str, int, PodKey], policy: Policy = POLICY) -> Running:
     """Two nodes that e0 and e1 of ta hold, and back of tb, which waits."""
     running = Running(World((node("n0", 8), node("n1", 8)), QUEUES, (), policy))
-    for at, key in enumerate((E0, E1)):
+    for index, key in enumerate((E0, E1)):
         running.tell(WorkloadSubmitted(single(key.workload, "ta", 8), 0.0))
-        running.tell(PodAssigned(Placement(key, f"n{at}", tuple(range(8))), 0.0))
+        running.tell(PodAssigned(Placement(key, f"n{index}", tuple(range(8))), 0.0))
     for name, allowed, key in budgets:
         running.tell(BudgetSet(DisruptionBudget(name, allowed)))
         running.tell(PodProtected(key, (name,)))
@@ -44,9 +44,9 @@ def scene(*budgets: tuple[str, int, PodKey], policy: Policy = POLICY) -> Running
 
 
 def why(running: Running, name: str = "back") -> Reason:
-    found = pending_reason(running.cluster, running.world.policy, running.cluster.jobs[name], running.now_s)
-    assert found is not None
-    return found
+    reason = pending_reason(running.cluster, running.world.policy, running.cluster.jobs[name], running.now_s)
+    assert reason is not None
+    return reason
 
 
 def test_reason_names_the_budget() -> None:
@@ -62,9 +62,9 @@ def test_reason_names_the_budget() -> None:
 
 def test_reason_of_protected_work_names_the_budget_that_keeps_it_within_its_quota() -> None:
     running = scene()
-    more = single("more", "ta", 1, preemptible=False, protected=True)
+    second = single("more", "ta", 1, preemptible=False, protected=True)
     running.tell(BudgetSet(DisruptionBudget("ta/more", 0)))
-    running.tell(WorkloadSubmitted(more, 0.0))
+    running.tell(WorkloadSubmitted(second, 0.0))
     running.tell(PodProtected(PodKey("more", 0, 0), ("ta/more",)))
     reported = why(running, "more")
     assert reported.why is ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA

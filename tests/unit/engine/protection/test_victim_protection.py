@@ -74,9 +74,9 @@ workloads:
         "world",
     )
     state = DecisionState(build_cluster(scenario), EngineCache(), scenario.policy, 0.0)
-    found = explain_decision(state, "asks")
-    assert found is not None
-    assert [row.protected for row in found.victims] == ["PodDisruptionBudget borrows/half protects it"]
+    decision = explain_decision(state, "asks")
+    assert decision is not None
+    assert [row.protected for row in decision.victims] == ["PodDisruptionBudget borrows/half protects it"]
 
 
 def test_pod_that_needs_parts_of_two_gpus_does_not_fit_one_with_as_much_free() -> None:
@@ -98,11 +98,11 @@ def test_refusal_stays_the_same_object_until_time_changes_it() -> None:
     running.tell(WorkloadSubmitted(single("holds", "lender", 4, max_runtime_s=3600.0), 0.0))
     running.tell(PodAssigned(Placement(PodKey("holds", 0, 0), "n0", (0, 1, 2, 3)), 0.0))
     running.tell(WorkloadSubmitted(single("asks", "owner", 4, max_runtime_s=3600.0), 0.0))
-    of, cache, changed_s = running.cluster.jobs["asks"].waiting, EngineCache(), []
-    assert of is not None
+    queued, cache, changed_s = running.cluster.jobs["asks"].waiting, EngineCache(), []
+    assert queued is not None
     before = None
     for now_s in (1.0, 2.0, 599.0, 600.0, 601.0, 86_399.0, 86_400.0, 86_401.0):
-        refusal = PendingRefusals(running.cluster, policy, now_s, cache).of_class(of)
+        refusal = PendingRefusals(running.cluster, policy, now_s, cache).of_class(queued)
         if refusal is not before:
             changed_s.append(now_s)
         before = refusal
@@ -163,9 +163,9 @@ def test_plan_says_that_the_search_for_victims_ended_at_its_bound(search_steps: 
     policy = scenario.policy.model_copy(update={"search_steps": search_steps})
     plan = decide(cluster, policy, 0.0, EngineCache())
     assert not plan.acts
-    of = cluster.jobs["waits"].waiting
-    assert of is not None
+    queued = cluster.jobs["waits"].waiting
+    assert queued is not None
     assert plan.refusals is not None
-    reason = RefusalSentences(cluster, 0.0).reason_of(plan.refusals.of_class(of))
+    reason = RefusalSentences(cluster, 0.0).reason_of(plan.refusals.of_class(queued))
     assert reason.why is ReasonCode.NO_ELIGIBLE_VICTIMS
     assert f"the eligible victims (4 GPUs) {sentence}" in reason.sentence

@@ -15,11 +15,11 @@ QUOTA = {"gpu": 8000, "gpu.H100": 0}
 
 
 @pytest.mark.parametrize(
-    ("more", "starts"), [({}, True), ({"lapsed": True}, False), ({"preemptible": False}, False)]
+    ("fields", "starts"), [({}, True), ({"lapsed": True}, False), ({"preemptible": False}, False)]
 )
-def test_the_quota_of_a_model_binds_work_that_may_not_borrow(more: dict[str, bool], starts: bool) -> None:
+def test_the_quota_of_a_model_binds_work_that_may_not_borrow(fields: dict[str, bool], starts: bool) -> None:
     running = Running(World((node("h", 2, gpu_model="H100"),), (Queue("team", quota=QUOTA),), ()))
-    running.tell(WorkloadSubmitted(replace(single("any", "team", 2), **more), 0.0))  # type: ignore[arg-type]
+    running.tell(WorkloadSubmitted(replace(single("any", "team", 2), **fields), 0.0))  # type: ignore[arg-type]
     assert bool(running.cycle().binds) is starts
 
 
@@ -41,6 +41,6 @@ def test_the_nodes_without_a_model_are_kept() -> None:
     running = Running(World(nodes, (), ()))
     cache = EngineCache()
     cache.sync(running.cluster, running.world.policy)
-    found = cache.feasibility.nodes_without(frozenset({"H100"}))
-    assert found[:3].tolist() == [True, False, True]
-    assert cache.feasibility.nodes_without(frozenset({"H100"})) is found
+    mask = cache.feasibility.nodes_without(frozenset({"H100"}))
+    assert mask[:3].tolist() == [True, False, True]
+    assert cache.feasibility.nodes_without(frozenset({"H100"})) is mask

@@ -37,23 +37,23 @@ def _cluster(quota: int = 0, long: int = 1, model: str | None = None, **limit: i
     """
     cluster = Cluster()
     amounts = {"cpu": 64_000, "memory": 64 << 30, "pods": 99}
-    for at in range(long):
-        reduce(cluster, NodeSet(Node(f"node{at}", 9, 16 << 30, amounts, gpu_model=model)))
+    for index in range(long):
+        reduce(cluster, NodeSet(Node(f"node{index}", 9, 16 << 30, amounts, gpu_model=model)))
     lends, comes = Queue("lends", quota={"gpu": quota * 1000}), Queue("comes", quota={"gpu": 0}, limit=limit)
     reduce(cluster, QueuesSet((lends, comes)))
-    for at in range(20):
+    for index in range(20):
         for project, run_s in (("lends", 100_000.0), ("comes", 10.0)):
-            ended = _workload(f"{project}-ended-{at}", project, 8, 0.0)
+            ended = _workload(f"{project}-ended-{index}", project, 8, 0.0)
             reduce(cluster, WorkloadSubmitted(ended, 0.0))
             reduce(cluster, WorkloadEnded(ended.name, WorkloadOutcome.SUCCEEDED, 0.0, run_s))
-    for at in range(long):
-        reduce(cluster, WorkloadSubmitted(_workload(f"long{at}", "lends", 8, 0.0), 0.0))
-        placement = Placement(PodKey(f"long{at}", 0, 0), f"node{at}", tuple(range(8)))
+    for index in range(long):
+        reduce(cluster, WorkloadSubmitted(_workload(f"long{index}", "lends", 8, 0.0), 0.0))
+        placement = Placement(PodKey(f"long{index}", 0, 0), f"node{index}", tuple(range(8)))
         reduce(cluster, PodAssigned(placement, 0.0))
     for name, priority in (("short", 60), ("shorter", 50)):
         reduce(cluster, WorkloadSubmitted(replace(_workload(name, "comes", 8, 1.0), priority=priority), 1.0))
-    for at in range(long):
-        reduce(cluster, Checkpointed(f"long{at}", 3600.0))
+    for index in range(long):
+        reduce(cluster, Checkpointed(f"long{index}", 3600.0))
     return cluster
 
 
@@ -106,14 +106,14 @@ def _racks(second: str, topology: str = "network", nodes: int = 1) -> Cluster:
         reduce(cluster, NodeSet(Node(name, 9, 16 << 30, amounts, labels={"rack": rack})))
     reduce(cluster, TopologiesSet((Topology("network", ("rack",)),)))
     reduce(cluster, QueuesSet((Queue("lends", quota={"gpu": 0}), Queue("comes", quota={"gpu": 0}))))
-    for at in range(20):
+    for index in range(20):
         for project, run_s in (("lends", 100_000.0), ("comes", 10.0)):
-            ended = _gang(f"{project}-ended-{at}", project, 0.0)
+            ended = _gang(f"{project}-ended-{index}", project, 0.0)
             reduce(cluster, WorkloadSubmitted(ended, 0.0))
             reduce(cluster, WorkloadEnded(ended.name, WorkloadOutcome.SUCCEEDED, 0.0, run_s))
     reduce(cluster, WorkloadSubmitted(_gang("long", "lends", 0.0), 0.0))
-    for at, node in enumerate(("x", "y")):
-        reduce(cluster, PodAssigned(Placement(PodKey("long", 0, at), node, tuple(range(8))), 0.0))
+    for index, node in enumerate(("x", "y")):
+        reduce(cluster, PodAssigned(Placement(PodKey("long", 0, index), node, tuple(range(8))), 0.0))
     if nodes > 1:
         reduce(
             cluster, WorkloadSubmitted(replace(_workload("fixed", "lends", 9, 0.0), preemptible=False), 0.0)

@@ -35,15 +35,15 @@ def _submit(
 def _shares(cluster: Cluster, cache: EngineCache) -> dict[str, float]:
     cache.sync(cluster, POLICY)
     share = QuotaOverlay(cluster, POLICY, [0.0, 0.0], excess=cache.feasibility.excess).share
-    return {queue.name: share[at][0] for at, queue in enumerate(cluster.ledger.queues)}
+    return {queue.name: share[index][0] for index, queue in enumerate(cluster.ledger.queues)}
 
 
 def test_a_share_is_not_withheld_for_work_that_fits_no_node() -> None:
     cluster, cache = _cluster(), EngineCache()
-    for at in range(4):
-        _submit(cluster, f"fits-{at}", "a", 1)
-    for at in range(2):
-        _submit(cluster, f"large-{at}", "b", 8)
+    for index in range(4):
+        _submit(cluster, f"fits-{index}", "a", 1)
+    for index in range(2):
+        _submit(cluster, f"large-{index}", "b", 8)
     assert _shares(cluster, cache) == {"a": 4000.0, "b": 0.0}
     _submit(cluster, "later", "b", 1)
     assert _shares(cluster, cache) == {"a": 3000.0, "b": 1000.0}
@@ -65,12 +65,12 @@ def test_an_asker_reclaims_its_whole_share_beside_work_that_fits_no_node() -> No
     cluster = Cluster()
     reduce(cluster, _node("node", 4))
     reduce(cluster, QueuesSet(tuple(Queue(name, quota={"gpu": 0}) for name in "bca")))
-    for at in range(4):
-        _submit(cluster, f"b-{at}", "b", 1)
-        reduce(cluster, PodAssigned(Placement(PodKey(f"b-{at}", 0, 0), "node", (at,)), 0.0))
+    for index in range(4):
+        _submit(cluster, f"b-{index}", "b", 1)
+        reduce(cluster, PodAssigned(Placement(PodKey(f"b-{index}", 0, 0), "node", (index,)), 0.0))
     for name in ("never-1", "never-2"):
         _submit(cluster, name, "c", 8)
-    for at in range(4):
-        _submit(cluster, f"a-{at}", "a", 1)
+    for index in range(4):
+        _submit(cluster, f"a-{index}", "a", 1)
     plan = decide(cluster, POLICY, 1e6, EngineCache())
     assert len(plan.evictions) == 2

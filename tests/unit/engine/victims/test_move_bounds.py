@@ -32,10 +32,10 @@ def _cluster(*, devices: int, running: tuple[tuple[str, int], ...], limit: bool 
         reduce(cluster, NodeSet(Node(name, devices, 16 << 30, capacity, gpu_model="big")))
     limits = {"gpu.big": 64_000} if limit else {}
     reduce(cluster, QueuesSet((Queue("borrows", quota={"gpu": 0}, limit=limits),)))
-    for at, (node, size) in enumerate(running):
-        name = f"runs-{at}"
+    for index, (node, size) in enumerate(running):
+        name = f"runs-{index}"
         _submit(cluster, name, devices=size, pods=1)
-        first = sum(other for on, other in running[:at] if on == node)
+        first = sum(other for on, other in running[:index] if on == node)
         held = tuple(range(first, first + size))
         reduce(cluster, PodAssigned(Placement(PodKey(name, 0, 0), node, held), 0.0))
     _submit(cluster, "gang", devices=8, pods=2)
@@ -53,9 +53,9 @@ def _could_suffice(cluster: Cluster, policy: Policy = POLICY) -> bool:
     overlay = QuotaOverlay(cluster, policy, usage_of(cluster, policy, NOW_S), cache.share_tree)
     accounting = Accounting(cluster, overlay, DisruptionAllowances(cluster, policy, NOW_S))
     allocator = Allocator(cluster, policy, Transaction(capacity, accounting), cache, NOW_S)
-    of = next(iter(cluster.waiting.values()))
-    key = ConsolidationKey(of.wants, None, True, False, protect_in_quota=True)
-    return MoveBounds(allocator).could_suffice(of, 0, key)
+    queued = next(iter(cluster.waiting.values()))
+    key = ConsolidationKey(queued.wants, None, True, False, protect_in_quota=True)
+    return MoveBounds(allocator).could_suffice(queued, 0, key)
 
 
 def test_pods_of_the_gangs_size_find_no_place_beside_it() -> None:
@@ -85,8 +85,8 @@ def test_pods_of_an_elastic_workload_that_move_together_restart_once(bounds: boo
     reduce(cluster, QueuesSet((Queue("owns", quota={"gpu": 12_000}),)))
     elastic = Workload("elastic", "owns", (PodGroup("0", Request(devices=1), 4, 1),), 1, 0.0)
     reduce(cluster, WorkloadSubmitted(elastic, 0.0))
-    for at in range(4):
-        reduce(cluster, PodAssigned(Placement(PodKey("elastic", 0, at), "full", (at,)), 0.0))
+    for index in range(4):
+        reduce(cluster, PodAssigned(Placement(PodKey("elastic", 0, index), "full", (index,)), 0.0))
     for name in ("half", "other"):
         fixed = Workload(name, "owns", (PodGroup("0", Request(devices=2)),), 1, 0.0, preemptible=False)
         reduce(cluster, WorkloadSubmitted(fixed, 0.0))

@@ -65,17 +65,23 @@ def searched(world: World, monkeypatch: pytest.MonkeyPatch) -> tuple[set[str], i
 
 def _owned(asks: str, nodes: int) -> list[str]:
     """Return workloads that are within their quota, one on each of the first nodes."""
-    owned = [runs(f"own-{at}", at, [0], asks, minutes=540) for at in range(nodes)]
+    owned = [runs(f"own-{index}", index, [0], asks, minutes=540) for index in range(nodes)]
     return [workload.replace("lender", "owner") for workload in owned]
 
 
 def _borrowed(asks: str) -> list[str]:
     """Return borrowers, one on each node, the cheapest of which is on node 7."""
-    return [runs(f"borrower-{at}", at, [0], asks, minutes=60 + (at + 5) % NODES) for at in range(NODES)]
+    return [
+        runs(f"borrower-{index}", index, [0], asks, minutes=60 + (index + 5) % NODES)
+        for index in range(NODES)
+    ]
 
 
 ALONE = _borrowed("gpus: 0.5")
-PAIRS = [*ALONE, *(runs(f"other-{at}", at, [0], "gpus: 0.5", minutes=61 + at % 3) for at in range(NODES))]
+PAIRS = [
+    *ALONE,
+    *(runs(f"other-{index}", index, [0], "gpus: 0.5", minutes=61 + index % 3) for index in range(NODES)),
+]
 WHOLE = _borrowed("gpus: 1")
 
 
@@ -104,7 +110,7 @@ def test_device_that_others_hold_a_part_of_is_not_searched(monkeypatch: pytest.M
 
 def test_victims_that_share_several_devices_may_cost_less_together() -> None:
     """Each of the two seems to free four devices. Neither does alone, and both prices are below zero."""
-    both = [runs(f"both-{at}", 0, [0, 1, 2, 3], "gpus: 0.5, devices: 4", minutes=6) for at in range(2)]
+    both = [runs(f"both-{index}", 0, [0, 1, 2, 3], "gpus: 0.5, devices: 4", minutes=6) for index in range(2)]
     running = [*both, runs("other", 1, [0, 1, 2, 3], "gpus: 4", minutes=15)]
     world = World(running, "gpus: 1", nodes=2, gpus=4, preset="fair")
     assert world.stopped(EngineCache()) == {"both-0", "both-1"}

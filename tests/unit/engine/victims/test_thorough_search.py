@@ -33,12 +33,12 @@ def scene() -> Running:
     The gang would need all of these four, and a pod on one of them was just refused.
     """
     queues = (Queue("owner", quota={"gpu": HALF}), Queue("borrower", quota={"gpu": HALF}))
-    running = Running(World(tuple(node(f"n{at}", GPUS) for at in range(NODES)), queues, (), Policy()))
-    for at in range(NODES):
-        for device in range(GPUS - (at < PARTLY_FREE)):
-            pod = PodKey(f"one-{at}-{device}", 0, 0)
+    running = Running(World(tuple(node(f"n{index}", GPUS) for index in range(NODES)), queues, (), Policy()))
+    for index in range(NODES):
+        for device in range(GPUS - (index < PARTLY_FREE)):
+            pod = PodKey(f"one-{index}-{device}", 0, 0)
             running.tell(WorkloadSubmitted(single(pod.workload, "borrower"), 0.0))
-            running.tell(PodAssigned(Placement(pod, f"n{at}", (device,)), 0.0))
+            running.tell(PodAssigned(Placement(pod, f"n{index}", (device,)), 0.0))
     gang = PodGroup("0", Request(devices=GPUS), NODES // 2)
     running.tell(WorkloadSubmitted(Workload("all", "owner", (gang,), NODES // 2, submitted_s=0.0), 0.0))
     running.now_s = 600.0

@@ -40,7 +40,7 @@ def test_sessions_are_known_since_the_history_began(tmp_path: Path) -> None:
         history.sample(UsageSamples(NOW_S - 120.0, NOW_S - 60.0, []))
         history.write([workload(2), workload(1), workload(3, type="train"), workload(4, devices=0)], [])
         starts, known_s = history.session_starts(NOW_S - 86400.0)
-        assert [(each.at_s, each.devices) for each in starts] == [(NOW_S + 1, 2.0), (NOW_S + 2, 2.0)]
+        assert [(start.at_s, start.devices) for start in starts] == [(NOW_S + 1, 2.0), (NOW_S + 2, 2.0)]
         assert known_s == NOW_S - 120.0
         assert history.session_starts(NOW_S)[1] == NOW_S
     finally:

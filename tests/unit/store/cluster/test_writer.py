@@ -25,16 +25,16 @@ REASON = {"why": "insufficient_capacity", "sentence": "0 of 1 nodes fit", "numbe
 
 @pytest.fixture
 def history(url: str) -> Iterator[ClusterHistory]:
-    found = ClusterHistory(url, "c1", Retention())
-    yield found
-    found.close()
+    opened_history = ClusterHistory(url, "c1", Retention())
+    yield opened_history
+    opened_history.close()
 
 
 @pytest.fixture
 def reader(url: str, history: ClusterHistory) -> Iterator[ClusterHistoryReader]:
-    found = ClusterHistoryReader(url, "c1", Retention())
-    yield found
-    found.close()
+    opened_reader = ClusterHistoryReader(url, "c1", Retention())
+    yield opened_reader
+    opened_reader.close()
 
 
 def workload(
@@ -72,7 +72,7 @@ def event(
 
 
 def names(reader: ClusterHistoryReader, **wanted: Any) -> list[str]:
-    return [each.row.name for each in reader.workloads(ClusterWorkloadFilter(**wanted), 0, 100)[1]]
+    return [workload.row.name for workload in reader.workloads(ClusterWorkloadFilter(**wanted), 0, 100)[1]]
 
 
 def gpu_s_of(report: HistoryReport) -> float:
@@ -89,19 +89,19 @@ def test_what_is_written_twice_is_there_once(
 ) -> None:
     changes = [workload(1, reason=REASON), workload(1, status="running", started_s=NOW_S + 11), ended(1)]
     evicted = {"at_s": NOW_S + 30, "rule": "reclaim_quota", "sentence": "it was evicted"}
-    for each in changes:
+    for change in changes:
         for _ in range(2):
-            history.write([each], [event("e1"), event("e2", at_s=NOW_S + 1)])
+            history.write([change], [event("e1"), event("e2", at_s=NOW_S + 1)])
     history.write([ended(1, evicted=evicted)], [])
     history.close()
     again = ClusterHistory(url, "c1", Retention())  # the next leader
     again.write([ended(1, evicted=evicted)], [event("e1")])
     again.close()
-    count, (found,) = reader.workloads(ClusterWorkloadFilter(), 0, 10)
-    assert (count, found.row.status, found.row.first_started_s) == (1, "succeeded", NOW_S + 11)
-    assert [each.sentence for each in reader.events(EventFilter(), 0, 10).items] == ["e2", "e1"]
+    count, (stored,) = reader.workloads(ClusterWorkloadFilter(), 0, 10)
+    assert (count, stored.row.status, stored.row.first_started_s) == (1, "succeeded", NOW_S + 11)
+    assert [event_.sentence for event_ in reader.events(EventFilter(), 0, 10).items] == ["e2", "e1"]
     page = reader.events(EventFilter(kinds=["pending"]), 0, 10)
-    assert [(each.sentence, each.numbers["why"]) for each in page.items] == [
+    assert [(event_.sentence, event_.numbers["why"]) for event_ in page.items] == [
         ("0 of 1 nodes fit", "insufficient_capacity")
     ]
     for namespace in ("", "ns"):
@@ -117,17 +117,17 @@ def test_an_eviction_counts_once_its_pods_are_gone_with_the_run_that_it_lost(
     evicted = {"at_s": NOW_S + 100, "rule": "reclaim_quota", "sentence": "it was evicted"}
     saved = {**evicted, "lost_gpu_s": 40.0}
     run = {"started_s": NOW_S + 11}
-    for each in (
+    for change in (
         workload(1, status="running", **run),
         workload(1, status="stopping", evicted={**evicted, "lost_gpu_s": 90.0}, **run),
         workload(1, status="pending", reason=REASON, evicted=saved),
         workload(1, status="running", evicted=saved, started_s=NOW_S + 300),
     ):
-        history.write([each], [])
+        history.write([change], [])
     unknown = {**evicted, "rule": "preempt"}
     history.write([workload(2, status="pending", reason=REASON, evicted=unknown)], [])
     report = reader.history(NOW_S, NOW_S + DAY, "project", NOW_S + DAY)
-    assert {each.rule: (each.count, each.lost_gpu_s) for each in report.rules} == {
+    assert {rule.rule: (rule.count, rule.lost_gpu_s) for rule in report.rules} == {
         "reclaim_quota": (1, 40.0),
         "preempt": (1, 0.0),
     }
@@ -155,10 +155,10 @@ def test_namespaces_see_their_own_part(history: ClusterHistory, reader: ClusterH
     (row,) = reader.usage(NOW_S, NOW_S + 3600, "project", NOW_S + 4000, ReportScope("ns")).rows
     assert (row.key, round(row.allocated_gpu_s, 6), row.ended) == ("vision", 3600.0, 2)
     whole = reader.history(NOW_S, NOW_S + 3600, "department", NOW_S + 4000)
-    assert [each.key for each in whole.rows] == ["lab"]
+    assert [row.key for row in whole.rows] == ["lab"]
     assert round(whole.total.allocated_gpu_s, 6) == gpu_s_of(whole) == 10800.0
-    mine = reader.history(NOW_S, NOW_S + 3600, "department", NOW_S + 4000, ReportScope("ns"))
-    assert gpu_s_of(mine) == 3600.0
+    own = reader.history(NOW_S, NOW_S + 3600, "department", NOW_S + 4000, ReportScope("ns"))
+    assert gpu_s_of(own) == 3600.0
     assert reader.stored() == (NOW_S, NOW_S + 3600)
 
 
@@ -182,8 +182,8 @@ def test_reports_and_lists_are_by_the_person_and_not_by_the_namespace(
     history: ClusterHistory, reader: ClusterHistoryReader
 ) -> None:
     people(history)
-    found = {"ann": (3600.0, 1), "bob": (1800.0, 1), "": (900.0, 1)}
-    assert by_user(reader) == by_user(reader, "ns") == found
+    expected = {"ann": (3600.0, 1), "bob": (1800.0, 1), "": (900.0, 1)}
+    assert by_user(reader) == by_user(reader, "ns") == expected
     assert by_user(reader, "ann") == {}
     assert names(reader, users=["bob"]) == names(reader, users=["bob"], namespace="ns") == ["ns/b"]
     assert names(reader, users=["bob", "ann"], projects=["speech", "vision"]) == ["ns/b", "ns/a"]
@@ -193,7 +193,7 @@ def test_reports_and_lists_are_by_the_person_and_not_by_the_namespace(
 def test_lists_are_filtered_newest_first_without_what_is_present(
     history: ClusterHistory, reader: ClusterHistoryReader
 ) -> None:
-    history.write([ended(at, name=f"w{at}", user=f"Ann_{at}") for at in range(1, 6)], [])
+    history.write([ended(number, name=f"w{number}", user=f"Ann_{number}") for number in range(1, 6)], [])
     history.write([workload(9, "live")], [])
     assert names(reader, text="NS/W2") == names(reader, text="nn_2") == ["ns/w2"]
     assert names(reader, text="VISI") == names(reader) == ["ns/w5", "ns/w4", "ns/w3", "ns/w2", "ns/w1"]
@@ -201,12 +201,12 @@ def test_lists_are_filtered_newest_first_without_what_is_present(
     assert names(reader, named="job-w2") == names(reader, named="w2") == ["ns/w2"]
     assert names(reader, statuses=["failed"]) == names(reader, text="w_") == []
     count, rows = reader.workloads(ClusterWorkloadFilter(present=[5]), 1, 2)
-    assert (count, [each.row.name for each in rows]) == (4, ["ns/w3", "ns/w2"])
-    found = reader.workload("ns", "w4")
-    assert found is not None
-    assert found.stated == {"metadata": {"namespace": "ns", "name": "w4"}, "detail": {}}
+    assert (count, [workload.row.name for workload in rows]) == (4, ["ns/w3", "ns/w2"])
+    stored = reader.workload("ns", "w4")
+    assert stored is not None
+    assert stored.stated == {"metadata": {"namespace": "ns", "name": "w4"}, "detail": {}}
     assert reader.workload("ns", "live") is None
-    since_s = found.row.submitted_s
+    since_s = stored.row.submitted_s
     assert names(reader, since_s=since_s) == ["ns/w5", "ns/w4"]
     assert reader.workload("ns", "w3", since_s) is None
 
@@ -217,11 +217,11 @@ def test_live_workload_that_vanished_is_ended_once(
     history.write([workload(1, "a"), workload(2, "b"), workload(3, "c", status="running")], [])
     assert history.close_vanished({2}, NOW_S + 900) == 2
     assert history.close_vanished({2}, NOW_S + 950) == 0
-    found = reader.workload("ns", "c")
-    assert found is not None
-    assert (found.row.status, found.row.ended_s) == ("stopped", NOW_S + 900)
-    assert found.row.reason is not None
-    assert found.row.reason.sentence == VANISHED
+    stored = reader.workload("ns", "c")
+    assert stored is not None
+    assert (stored.row.status, stored.row.ended_s) == ("stopped", NOW_S + 900)
+    assert stored.row.reason is not None
+    assert stored.row.reason.sentence == VANISHED
     history.write([workload(7, "b")], [])  # another one of the name, whose end before was never seen
     assert names(reader, named="b") == ["ns/b"]
     assert reader.usage(NOW_S, NOW_S + DAY, "project", NOW_S + DAY).rows[0].ended == 3
@@ -235,23 +235,23 @@ def test_what_a_slow_leader_saw_before_the_end_changes_nothing(
     history.close_vanished(set(), NOW_S + 900)
     history.write([workload(2, status="running")], [])  # another one of the name
     history.write([seen], [])
-    found = reader.workloads(ClusterWorkloadFilter(), 0, 9)[1]
-    assert [(each.row.uid, each.row.status) for each in found] == [(1, "stopped")]
+    rows = reader.workloads(ClusterWorkloadFilter(), 0, 9)[1]
+    assert [(workload.row.uid, workload.row.status) for workload in rows] == [(1, "stopped")]
     assert history.close_vanished({1}, NOW_S + 950) == 1, "the second one is live"
 
 
 def test_a_workload_that_runs_again_after_its_end_is_counted_once(
     history: ClusterHistory, reader: ClusterHistoryReader
 ) -> None:
-    for each in (
+    for change in (
         ended(1),
         workload(1, status="running", started_s=NOW_S + 100),
         ended(1, ended_s=NOW_S + 200),
     ):
-        history.write([each], [])
-    found = reader.workload("ns", "train")
-    assert found is not None
-    assert found.row.ended_s == NOW_S + 200
+        history.write([change], [])
+    stored = reader.workload("ns", "train")
+    assert stored is not None
+    assert stored.row.ended_s == NOW_S + 200
     history.write([workload(1, status="running")], [])
     assert history.close_vanished(set(), NOW_S + 900) == 1
     assert reader.usage(NOW_S, NOW_S + DAY, "project", NOW_S + DAY).rows[0].ended == 1
@@ -260,7 +260,7 @@ def test_a_workload_that_runs_again_after_its_end_is_counted_once(
 def test_old_records_are_deleted(history: ClusterHistory, reader: ClusterHistoryReader) -> None:
     history.write([ended(1)], [event("old"), event("new", at_s=NOW_S + 200 * DAY)])
     assert history.tidy(NOW_S + 200 * DAY) == 1
-    assert [each.sentence for each in reader.events(EventFilter(), 0, 9).items] == ["new"]
+    assert [event_.sentence for event_ in reader.events(EventFilter(), 0, 9).items] == ["new"]
     assert names(reader) == ["ns/train"]
     history.tidy(NOW_S + 400 * DAY)
     assert names(reader) == []
@@ -311,11 +311,11 @@ def test_texts_that_postgresql_refuses_keep_nothing_from_being_stored(
     history.write([nul, ended(2, reason={**REASON, "sentence": "\0"})], [hidden, event("plain")])
     history.write([ended(1, name="nul", reason={**REASON, "sentence": "c\0"})], [hidden])
     assert names(reader) == ["ns/train", "ns/nul"]
-    sentences = [each.sentence for each in reader.events(EventFilter(), 0, 9).items]
+    sentences = [event_.sentence for event_ in reader.events(EventFilter(), 0, 9).items]
     assert "plain" in sentences
     assert sentences.count("e\N{REPLACEMENT CHARACTER}") == 1
     pending = reader.events(EventFilter(kinds=["pending"]), 0, 9).items
-    assert [each.sentence for each in pending] == ["a\N{REPLACEMENT CHARACTER}b"]
+    assert [workload.sentence for workload in pending] == ["a\N{REPLACEMENT CHARACTER}b"]
     for word in ("text", "named", "namespace"):
         assert names(reader, **{word: "\0"}) == []
     for word in ("projects", "users", "types", "statuses"):

@@ -89,8 +89,8 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
 
 def _tell(line: str, submitted_: set[str], ended: set[str]) -> None:
     if line.endswith("\n"):
-        what, name = line.split()
-        (submitted_ if what == "submitted" else ended).add(name)
+        verb, name = line.split()
+        (submitted_ if verb == "submitted" else ended).add(name)
 
 
 @contextmanager
@@ -134,10 +134,10 @@ def test_full_disk_is_refused_clearly_and_corrupts_nothing(tmp_path: Path) -> No
             with ThreadPoolExecutor(8) as threads:
                 asked = {"filler": "x" * 90_000}
                 fails = [
-                    threads.submit(store.workloads.submit(submitted(f"more-{at}"), asked).result)
-                    for at in range(16)
+                    threads.submit(store.workloads.submit(submitted(f"more-{index}"), asked).result)
+                    for index in range(16)
                 ]
-                assert all(isinstance(each.exception(), StoreFailed) for each in fails)
+                assert all(isinstance(future.exception(), StoreFailed) for future in fails)
             store.events.record([HistoryEvent(NOW_S, "noted", "x" * 4000)] * 100)
             assert store.workloads.page(WorkloadFilter()).total == done
         store.workloads.submit(submitted("after")).result()
@@ -194,9 +194,9 @@ def test_one_bad_piece_of_work_disturbs_none_of_its_commit(store: Store) -> None
 
     together = Event()
     store._database.write(lambda _: together.wait(120))
-    futures = [store.workloads.submit(submitted(f"train-{at}")) for at in range(5)]
+    futures = [store.workloads.submit(submitted(f"train-{index}")) for index in range(5)]
     broken = store._database.write(fails)
-    futures += [store.workloads.submit(submitted(f"train-{at}")) for at in range(3, 8)]
+    futures += [store.workloads.submit(submitted(f"train-{index}")) for index in range(3, 8)]
     together.set()
     assert isinstance(broken.exception(), RuntimeError)
     outcomes = [future.exception() for future in futures]

@@ -156,8 +156,8 @@ def test_each_restore_keeps_the_database_that_it_replaces(tmp_path: Path) -> Non
         backup(home, None, file)
         store.workloads.submit(submitted("only-here")).result()
     before = (home / "weir.db").read_bytes()
-    found = [restore(home, None, file)[1] for _ in range(3)]
-    assert [path and path.name for path in found] == [
+    kept_files = [restore(home, None, file)[1] for _ in range(3)]
+    assert [path and path.name for path in kept_files] == [
         "weir.db.replaced",
         "weir.db.replaced-2",
         "weir.db.replaced-3",

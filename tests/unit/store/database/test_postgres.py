@@ -68,16 +68,16 @@ def test_history_equals_that_of_sqlite(url: str, tmp_path: Path) -> None:
     with opened(tmp_path / "sqlite") as sqlite:
         for queue in sqlite.queues():
             store.set_queue(queue)
-        for each in (store, sqlite):
-            record_week(each, NOW_S)
+        for database in (store, sqlite):
+            record_week(database, NOW_S)
         for days, by in product((0.3, 7, 365), ("project", "user", "type", "node")):
             period = (NOW_S - days * 86400, NOW_S, by)
             one, other = (
                 json.loads(
-                    each.reports.report(*period, now_s=NOW_S).model_dump_json(),
+                    database.reports.report(*period, now_s=NOW_S).model_dump_json(),
                     parse_float=lambda text: round(float(text), 3),
                 )
-                for each in (store, sqlite)
+                for database in (store, sqlite)
             )
             assert one == other
     store.close()

@@ -12,9 +12,9 @@ from weir.store.records import HistoryEvent
 from weir.store.store import Store
 
 
-def happening(at: int, **words: object) -> HistoryEvent:
+def happening(after_s: int, **words: object) -> HistoryEvent:
     """The n-th thing that happens."""
-    return HistoryEvent(NOW_S + at, "noted", f"thing {at}", **words)  # type: ignore[arg-type]
+    return HistoryEvent(NOW_S + after_s, "noted", f"thing {after_s}", **words)  # type: ignore[arg-type]
 
 
 def settle(store: Store) -> None:
@@ -24,7 +24,7 @@ def settle(store: Store) -> None:
 
 def test_events_are_paged_newest_first(store: Store) -> None:
     """By number; those that come meanwhile disturb nothing."""
-    store.events.record([happening(at) for at in range(10)])
+    store.events.record([happening(after_s) for after_s in range(10)])
     settle(store)
     seen, after = [], None
     while True:
@@ -35,18 +35,22 @@ def test_events_are_paged_newest_first(store: Store) -> None:
             break
         store.events.record([happening(100)])
         settle(store)
-    assert seen == [f"thing {at}" for at in reversed(range(10))]
+    assert seen == [f"thing {after_s}" for after_s in reversed(range(10))]
 
 
 def test_events_are_found_by_what_they_are_about(store: Store) -> None:
     """Events of a name are those of all workloads that had it."""
     uids = []
-    for at in range(2):
-        uids.append(store.workloads.submit(submitted("train", at_s=NOW_S + 100 * at)).result().launch.uid)
+    for turn in range(2):
+        uids.append(store.workloads.submit(submitted("train", at_s=NOW_S + 100 * turn)).result().launch.uid)
         store.events.record(
-            [happening(at, uid=uids[-1], workload="train", project="vision", pod="0/0", numbers={"at": at})]
+            [
+                happening(
+                    turn, uid=uids[-1], workload="train", project="vision", pod="0/0", numbers={"at": turn}
+                )
+            ]
         )
-        store.journal.keep([end("train", NOW_S + 100 * at + 1)], {})
+        store.journal.keep([end("train", NOW_S + 100 * turn + 1)], {})
     store.events.record([happening(7, project="speech")])
     settle(store)
     assert [event.kind for event in store.events.page(workload="train").items] == ["ended", "noted"] * 2

@@ -47,7 +47,7 @@ def record(store: Store) -> None:
         words = {"user": f"user-{index % 5}", "type": TYPES[index % 3]}
         records.append(submitted(f"job-{index}", ("vision", "speech")[index % 2], at_s, **words))
     asked = [store.workloads.submit(record) for record in records]
-    uids = [each.result().launch.uid for each in asked]
+    uids = [submission.result().launch.uid for submission in asked]
     progress, ends, happened = [], [], []
     for index, record in enumerate(records):
         name, project, at_s = record.workload.name, record.workload.project, record.submitted_at_s
@@ -57,8 +57,8 @@ def record(store: Store) -> None:
             numbers = {"rule": RULES[index % 4], "lost_s": 9.0, "gpus": 2.0}
             kinds = [("stopped", numbers), ("quota_met", {"waited_s": float(index)}), ("started", {})]
             happened += [
-                HistoryEvent(started_s, kind, ".", uids[index], name, project, numbers=each)
-                for kind, each in kinds[index % 3 :]
+                HistoryEvent(started_s, kind, ".", uids[index], name, project, numbers=numbers)
+                for kind, numbers in kinds[index % 3 :]
             ]
         if index % 6:
             how = WorkloadOutcome.SUCCEEDED if started_s is not None else WorkloadOutcome.STOPPED
@@ -89,12 +89,12 @@ def rows_of(home: Path, by: str, first_s: float, end_s: float) -> dict[str, dict
     """Return the same numbers from each row, without any sums."""
     with sqlite3.connect(home / "weir.db") as database:
         database.row_factory = sqlite3.Row
-        found = database.execute("SELECT * FROM workloads").fetchall()
+        stored_rows = database.execute("SELECT * FROM workloads").fetchall()
         events = database.execute("SELECT * FROM events ORDER BY id").fetchall()
     database.close()
     rows: dict[str, dict[str, Any]] = {}
-    keys = {row["uid"]: row[by] or "" for row in found}
-    for row in found:
+    keys = {row["uid"]: row[by] or "" for row in stored_rows}
+    for row in stored_rows:
         into = rows.setdefault(keys[row["uid"]], dict.fromkeys(EQUAL, 0) | {"waits": [], "to_quota": []})
         ended_s, started_s = row["ended_s"], row["first_started_s"]
         is_live = row["state"] == LIVE
@@ -193,10 +193,10 @@ def test_stored_histograms_add_up(lists: list[list[float]]) -> None:
     together = sum(counted, Counter[int]())
     assert merged == together
     exact = percentiles(value for times in lists for value in times)
-    found = rounded_percentiles(merged)
-    assert found.count == exact.count
-    assert (found.p50_s or 0.0) == pytest.approx(exact.p50_s or 0.0, rel=0.0255, abs=0.11)
-    assert (found.p90_s or 0.0) == pytest.approx(exact.p90_s or 0.0, rel=0.0255, abs=0.11)
+    merged_percentiles = rounded_percentiles(merged)
+    assert merged_percentiles.count == exact.count
+    assert (merged_percentiles.p50_s or 0.0) == pytest.approx(exact.p50_s or 0.0, rel=0.0255, abs=0.11)
+    assert (merged_percentiles.p90_s or 0.0) == pytest.approx(exact.p90_s or 0.0, rel=0.0255, abs=0.11)
 
 
 @given(st.floats(0, 400 * DAY), st.floats(0, 400 * DAY))

@@ -29,11 +29,11 @@ def rule(
 
 def told(store: Store, id_: int, now_s: float = NOW_S + 1000) -> list[str]:
     """Take and confirm everything that a rule would send now."""
-    found = []
+    sentences = []
     while (message := claimed(store, id_, now_s)) is not None:
-        found += [each.sentence for each in message.notifications]
+        sentences += [notification.sentence for notification in message.notifications]
         store.outbox.delivered(message, now_s).result()
-    return found
+    return sentences
 
 
 def claimed(store: Store, id_: int, now_s: float = NOW_S + 1000) -> OutboxMessage | None:
@@ -66,8 +66,8 @@ def test_topics(kind: str, numbers: dict[str, object], topics: set[str]) -> None
 
 def test_an_end_and_its_notification_are_one_transaction(store: Store) -> None:
     project, person, other = (
-        store.outbox.rules.add(each, 10).id
-        for each in (rule(topics=["failure"]), rule(None, user="ann"), rule(None, user="bob"))
+        store.outbox.rules.add(added, 10).id
+        for added in (rule(topics=["failure"]), rule(None, user="ann"), rule(None, user="bob"))
     )
     store.workloads.submit(submitted("train")).result()
     store.journal.keep([end("train", how=WorkloadOutcome.FAILED)], {})
@@ -94,7 +94,9 @@ def test_a_broken_commit_leaves_no_notification(store: Store) -> None:
 
 def test_a_message_keeps_its_key_and_its_notifications(store: Store) -> None:
     id_ = store.outbox.rules.add(rule(topics=["quota"]), 10).id
-    store.events.record([HistoryEvent(NOW_S, "quota_met", str(at), project="vision") for at in range(150)])
+    store.events.record(
+        [HistoryEvent(NOW_S, "quota_met", str(index), project="vision") for index in range(150)]
+    )
     first = claimed(store, id_)
     assert first is not None
     assert first.size == len(first.notifications) == 100
@@ -115,7 +117,9 @@ def test_a_receiver_that_refuses_all_messages_gets_a_bounded_number(
 ) -> None:
     monkeypatch.setattr(outbox, "MESSAGE_SIZE_MAX", 1)
     id_ = store.outbox.rules.add(rule(topics=["quota"]), 10).id
-    store.events.record([HistoryEvent(NOW_S, "quota_met", str(at), project="vision") for at in range(5000)])
+    store.events.record(
+        [HistoryEvent(NOW_S, "quota_met", str(index), project="vision") for index in range(5000)]
+    )
     made = 0
     while (message := claimed(store, id_)) is not None:
         made += 1
@@ -126,8 +130,8 @@ def test_a_receiver_that_refuses_all_messages_gets_a_bounded_number(
 def test_the_queue_of_a_rule_is_bounded_and_says_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox, "QUEUED_MAX", 3)
     id_ = store.outbox.rules.add(rule(topics=["quota"]), 10).id
-    for at in range(5):
-        store.events.record([HistoryEvent(NOW_S, "quota_met", str(at), project="vision")])
+    for index in range(5):
+        store.events.record([HistoryEvent(NOW_S, "quota_met", str(index), project="vision")])
     store.events.page()
     assert store.outbox.pending_of([id_]) == {id_: (3, 2, "")}
     assert told(store, id_) == ["0", "1", "2"]

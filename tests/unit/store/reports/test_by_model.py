@@ -24,9 +24,9 @@ def row(key: str, allocated_gpu_s: float, used_gpu_s: float | None = None) -> Us
 
 def test_usage_of_nodes_is_added_up_by_model() -> None:
     rows = [row("n1", 10.0, 4.0), row("n2", 20.0), row("n3", 40.0)]
-    found = usage_by_model(UsageReport(since_s=0, until_s=9, by="node", rows=rows), MODELS.__getitem__)
-    assert found.by == "gpu_model"
-    assert [(each.key, each.allocated_gpu_s, each.used_gpu_s, each.workloads) for each in found.rows] == [
+    by_model = usage_by_model(UsageReport(since_s=0, until_s=9, by="node", rows=rows), MODELS.__getitem__)
+    assert by_model.by == "gpu_model"
+    assert [(row.key, row.allocated_gpu_s, row.used_gpu_s, row.workloads) for row in by_model.rows] == [
         ("A100", 40.0, None, 3),
         ("H100", 30.0, 4.0, 6),
     ]
@@ -37,9 +37,9 @@ def test_history_of_nodes_is_added_up_by_model_and_keeps_its_total() -> None:
     rows = [HistoryRow(**dict(row(name, 10.0, 5.0)), evicted=2, cost=cost) for name, cost in costs.items()]
     total = HistoryRow(**dict(row("all", 30.0, 15.0)))
     report = HistoryReport(since_s=0, until_s=9, by="node", rows=rows, total=total, rules=[], points=[])
-    found = history_by_model(report, MODELS.__getitem__)
-    assert {each.key: (each.evicted, each.cost, each.idle_gpu_s) for each in found.rows} == {
+    by_model = history_by_model(report, MODELS.__getitem__)
+    assert {row.key: (row.evicted, row.cost, row.idle_gpu_s) for row in by_model.rows} == {
         "H100": (4, 1.5, 10.0),
         "A100": (2, 3.0, 5.0),
     }
-    assert found.total == total
+    assert by_model.total == total

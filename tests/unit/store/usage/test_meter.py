@@ -71,8 +71,8 @@ class Metered:
 
 def of_node(samples: UsageSamples, node: str = "node") -> UsageSample:
     """The one line of a node."""
-    (found,) = [use for use in samples.uses if use.node == node]
-    return found
+    (sample,) = [use for use in samples.uses if use.node == node]
+    return sample
 
 
 def test_job_of_a_second_counts() -> None:
@@ -97,9 +97,9 @@ def test_job_of_a_second_counts() -> None:
 def test_over_quota_is_what_is_above_it() -> None:
     """Spread over the preemptible ones; those that aren't preemptible are never over."""
     metered = Metered()
-    for at, preemptible in enumerate((True, True, True, False)):
-        metered.submit(f"job-{at}", preemptible=preemptible)
-        metered.start(f"job-{at}", at, at_s=10.0 * at)
+    for index, preemptible in enumerate((True, True, True, False)):
+        metered.submit(f"job-{index}", preemptible=preemptible)
+        metered.start(f"job-{index}", index, at_s=10.0 * index)
     samples = metered.meter.take(40.0)
     over = {sample.uid: sample.over_quota_gpu_s for sample in samples.workloads}
     # from 20 s on three hold 3 of 2, from 30 s on four hold 4 of 2
@@ -124,7 +124,8 @@ def test_use_counts_for_the_time_since_it_was_measured() -> None:
     use = of_node(samples)
     assert (use.allocated_gpu_s, use.seen_gpu_s, use.used_gpu_s) == (100.0, 40.0, 30.0)
     assert [
-        (each.device, each.allocated_gpu_s, each.used_gpu_s, each.memory_max) for each in samples.devices
+        (device.device, device.allocated_gpu_s, device.used_gpu_s, device.memory_max)
+        for device in samples.devices
     ] == [
         (0, 50.0, 15.0, 5),
         (1, 50.0, 0.0, 0),
@@ -182,7 +183,7 @@ def test_gang_is_preempted_once_each_time() -> None:
     metered.submit("job", pods=2)
     cause = EvictionCause(EvictionRule.PREEMPT, "other", "it comes first")
     for turn in range(2):
-        pods = [metered.start("job", at, at_s=10.0 * turn, index=at) for at in range(2)]
+        pods = [metered.start("job", index, at_s=10.0 * turn, index=index) for index in range(2)]
         metered.happen(*(PodStopping(pod, 10.0 * turn + 5, cause) for pod in pods))
         for pod in pods:
             metered.stop(pod, 10.0 * turn + 6)

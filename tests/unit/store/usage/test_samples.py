@@ -97,7 +97,7 @@ def test_report_adds_up_by_every_key(store: Store) -> None:
     ]
 
 
-TIMES = st.integers(0, 5 * DAY).map(lambda at: FIRST_S + at) | st.floats(FIRST_S, FIRST_S + 5 * DAY)
+TIMES = st.integers(0, 5 * DAY).map(lambda after_s: FIRST_S + after_s) | st.floats(FIRST_S, FIRST_S + 5 * DAY)
 
 
 @given(TIMES, TIMES, st.floats(0, 4 * DAY))
@@ -105,18 +105,18 @@ def test_pieces_of_a_time_are_all_of_it_once(one_s: float, other_s: float, later
     """Side by side, in sums that are kept, and no wider than those make it."""
     since_s, until_s = sorted((one_s, other_s))
     now_s = until_s + later_s
-    found = pieces(since_s, until_s, now_s, KEEP)
-    if not found:
+    spans = pieces(since_s, until_s, now_s, KEEP)
+    if not spans:
         assert until_s - since_s < MINUTE
         return
-    for (_, _, to_s), (_, from_s, _) in pairwise(found):
+    for (_, _, to_s), (_, from_s, _) in pairwise(spans):
         assert to_s == from_s
-    first, last = found[0][1], found[-1][2]
+    first, last = spans[0][1], spans[-1][2]
     assert since_s - DAY < first <= since_s
     assert until_s <= last < until_s + DAY
     if since_s >= now_s - KEEP.minutes_s:
         assert since_s - first < MINUTE
-    for span_s, from_s, to_s in found:
+    for span_s, from_s, to_s in spans:
         assert from_s % span_s == to_s % span_s == 0
         assert span_s in LONG_SPANS
         if span_s < DAY:
@@ -145,10 +145,10 @@ def test_what_lasted_is_spread_over_its_time(
     }
     rows = _spread([row, row], parts, uses, LONG_SPANS)
     for span_s in LONG_SPANS:
-        of_span = [each for each in rows if each["span_s"] == span_s]
-        assert sum(each["waiting_s"] for each in of_span) == pytest.approx(2 * amount)
-        assert sum(each["preempted"] for each in of_span) == 2 * times
-        assert all(each["at_s"] % span_s == 0 for each in of_span)
+        of_span = [row for row in rows if row["span_s"] == span_s]
+        assert sum(row["waiting_s"] for row in of_span) == pytest.approx(2 * amount)
+        assert sum(row["preempted"] for row in of_span) == 2 * times
+        assert all(row["at_s"] % span_s == 0 for row in of_span)
 
 
 MOMENTS = st.lists(
@@ -173,9 +173,11 @@ def test_sums_agree_whatever_they_are_read_from(
         (home / "weir.db").unlink()
         (home / "pool.json").unlink()
     with opened(home, KEEP) as store:
-        for at, long_s, project, amount in moments:
+        for after_s, long_s, project, amount in moments:
             store.samples.add(
-                UsageSamples(FIRST_S + at, FIRST_S + at + long_s, [use(project, allocated_gpu_s=amount)])
+                UsageSamples(
+                    FIRST_S + after_s, FIRST_S + after_s + long_s, [use(project, allocated_gpu_s=amount)]
+                )
             )
         settle(store)
         engine = store._database.engine
@@ -201,8 +203,8 @@ def test_sums_agree_whatever_they_are_read_from(
             assert after == {key: pytest.approx(value) for key, value in before.items()}
             for key, value in before.items():
                 true = sum(
-                    amount * _overlap(FIRST_S + at, long_s, report.since_s, report.until_s)
-                    for at, long_s, project, amount in moments
+                    amount * _overlap(FIRST_S + after_s, long_s, report.since_s, report.until_s)
+                    for after_s, long_s, project, amount in moments
                     if project == key
                 )
                 assert value == pytest.approx(true, rel=1e-6, abs=1e-3)

@@ -83,9 +83,9 @@ def test_end_is_written_once_with_its_event(store: Store) -> None:
         "train stopped after running for 1m10s.",  # that it idled is an event of its own
     )
     assert event.numbers == {"how": "stopped", "ran_s": 70.0, "kept_s": 50.0, "rule": "idle", "idle_s": 600.0}
-    found = store.workloads.newest("train")
-    assert found is not None
-    assert (found.row.status, found.row.ran_s, found.row.kept_s) == ("stopped", 70.0, 50.0)
+    workload = store.workloads.newest("train")
+    assert workload is not None
+    assert (workload.row.status, workload.row.ran_s, workload.row.kept_s) == ("stopped", 70.0, 50.0)
 
 
 def test_a_late_end_is_not_that_of_the_next_workload_of_that_name(store: Store) -> None:

@@ -26,17 +26,17 @@ def test_what_was_submitted_is_found_as_it_was_said(store: Store) -> None:
     """Find a submission again with all fields, and a number of its own."""
     asked = submitted("train-1")
     kept = store.workloads.submit(asked, {"project": "vision"}).result()
-    found = store.workloads.newest("train-1")
-    assert found is not None
-    assert found.record == kept
-    assert found.asked == {"project": "vision"}
+    workload = store.workloads.newest("train-1")
+    assert workload is not None
+    assert workload.record == kept
+    assert workload.asked == {"project": "vision"}
     assert (kept.workload, kept.launch.command, kept.launch.environment) == (
         asked.workload,
         asked.launch.command,
         asked.launch.environment,
     )
-    assert found.row.status == "pending"
-    assert store.workloads.get(kept.launch.uid) == found
+    assert workload.row.status == "pending"
+    assert store.workloads.get(kept.launch.uid) == workload
     assert store.workloads.newest("train-2") is None
 
 
@@ -47,9 +47,9 @@ def test_name_is_taken_until_its_workload_is_over(store: Store) -> None:
         store.workloads.submit(submitted("train")).result()
     store.journal.keep([end("train")], {})
     second = store.workloads.submit(submitted("train", at_s=NOW_S + 100)).result()
-    found = store.workloads.newest("train")
-    assert found is not None
-    assert found.row.uid == second.launch.uid > first.launch.uid
+    workload = store.workloads.newest("train")
+    assert workload is not None
+    assert workload.row.uid == second.launch.uid > first.launch.uid
 
 
 def test_workload_needs_a_project(store: Store) -> None:
@@ -92,9 +92,9 @@ def test_people_stop_suspend_and_resume(store: Store) -> None:
 def test_many_threads_submit_at_once(store: Store) -> None:
     """Everyone gets a number of their own; of a name only one gets it."""
 
-    def submit(at: int) -> int | None:
+    def submit(index: int) -> int | None:
         try:
-            return store.workloads.submit(submitted(f"train-{at % 150}")).result().launch.uid
+            return store.workloads.submit(submitted(f"train-{index % 150}")).result().launch.uid
         except NameTaken:
             return None
 
@@ -107,8 +107,8 @@ def test_many_threads_submit_at_once(store: Store) -> None:
 
 def test_pages_stay_as_they_are_while_workloads_come(store: Store) -> None:
     """Workloads that come meanwhile are newer than the page: none is shown twice or left out."""
-    for at in range(25):
-        store.workloads.submit(submitted(f"train-{at}")).result()
+    for index in range(25):
+        store.workloads.submit(submitted(f"train-{index}")).result()
     seen, after = [], None
     for turn in range(100):
         page = store.workloads.page(WorkloadFilter(), after=after, limit=4)
@@ -118,7 +118,7 @@ def test_pages_stay_as_they_are_while_workloads_come(store: Store) -> None:
         after = page.after
         if after is None:
             break
-    assert seen == [f"train-{at}" for at in reversed(range(25))]
+    assert seen == [f"train-{index}" for index in reversed(range(25))]
 
 
 def test_list_is_filtered(store: Store) -> None:
@@ -149,16 +149,16 @@ def test_list_is_filtered(store: Store) -> None:
 def test_ended_workloads_are_searched(store: Store, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
     """By a part of the name, the user or the project, however many there are."""
     monkeypatch.setattr(workloads, "FEW_MAX", few)
-    for at in range(6):
+    for index in range(6):
         store.workloads.submit(
-            submitted(f"job-{at}", ("vision", "speech")[at % 2], user=("Ann", "bob")[at // 3])
+            submitted(f"job-{index}", ("vision", "speech")[index % 2], user=("Ann", "bob")[index // 3])
         ).result()
     kinds = (WorkloadOutcome.FAILED, WorkloadOutcome.SUCCEEDED)
-    store.journal.keep([end(f"job-{at}", how=kinds[at % 2]) for at in range(5)], {})
-    for part, found in (("B-5", [5]), ("B-", range(6)), ("ann", [0, 1, 2]), ("eech", [1, 3, 5]), ("x", [])):
+    store.journal.keep([end(f"job-{index}", how=kinds[index % 2]) for index in range(5)], {})
+    for part, matches in (("B-5", [5]), ("B-", range(6)), ("ann", [0, 1, 2]), ("eech", [1, 3, 5]), ("x", [])):
         page = store.workloads.page(WorkloadFilter(q=part, ended=True), limit=4)
-        assert page.total == len(found)
-        assert [line.name for line in page.items] == [f"job-{at}" for at in sorted(found)[::-1][:4]]
+        assert page.total == len(matches)
+        assert [line.name for line in page.items] == [f"job-{index}" for index in sorted(matches)[::-1][:4]]
     assert names(store, WorkloadFilter(q="job", live=False, ended=True, statuses=["failed"])) == [
         *("job-4", "job-2", "job-0")
     ]
@@ -190,10 +190,10 @@ def test_the_list_shows_and_filters_the_given_statuses(store: Store) -> None:
 def test_pages_together_are_the_list(tmp_path_factory: object, states: list[str], limit: int) -> None:
     """Whatever the size of a page."""
     with opened(tmp_path_factory.mktemp("store")) as store:  # type: ignore[attr-defined]
-        for at, state in enumerate(states):
-            store.workloads.submit(submitted(str(at))).result()
+        for index, state in enumerate(states):
+            store.workloads.submit(submitted(str(index))).result()
             if state != "live":
-                store.journal.keep([end(str(at), how=WorkloadOutcome(state))], {})
+                store.journal.keep([end(str(index), how=WorkloadOutcome(state))], {})
         for wanted in (
             WorkloadFilter(ended=True),
             WorkloadFilter(statuses=["pending", "failed"], ended=True),
