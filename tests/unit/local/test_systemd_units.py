@@ -166,7 +166,7 @@ from weir.local import cgroups
 base = sys.argv[1]
 cgroups._WANTED = ("hugetlb", "cpu", "pids")  # what this machine leaves to version 2
 cgroups._own = lambda: iter([([""], base + "/x.service")])
-found = cgroups.found("weir-x", "supervisors")
+found = cgroups.usable_cgroups("weir-x", "supervisors")
 assert (found.unified, found.controllers) == (base, "hugetlb"), found
 found.make_supervisors()
 pod = cgroups.Cgroup(found.path(base, "1/1-0-0"), {}, "+hugetlb")

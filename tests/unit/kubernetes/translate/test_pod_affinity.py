@@ -323,7 +323,7 @@ def test_reading_only_the_named_pods_again_suffices(steps):
         known.update((uid, marks.affinities_of(uid)) for uid in again)
         assert known == {uid: marks.affinities_of(uid) for uid in pods}
     fresh = tracked(*pods.values(), namespaces=spaces)
-    now = {uid: fresh.of(uid) for uid in pods}
+    now = {uid: fresh.affinities_of(uid) for uid in pods}
     borne = {mark for each in now.values() for mark in each.marks}
     used = {rule.mark for each in now.values() for rule in each.rules}
     for uid, each in known.items():
