@@ -180,7 +180,11 @@ class KubernetesBackend:
         """Report the whole state with the next `events`, without workloads at which control failed."""
         broke_at, self._handing_over = self._handing_over, None
         with self._lock:
-            gang = None if broke_at is None else self.cluster_state.in_control.of(workload_of_fact(broke_at))
+            gang = (
+                None
+                if broke_at is None
+                else self.cluster_state.in_control.gang_of(workload_of_fact(broke_at))
+            )
             if gang is not None:
                 self.cluster_state.quarantine(gang, f"the scheduler broke at {type(broke_at).__name__} of it")
         self._shared_list.forget()
@@ -252,7 +256,7 @@ class KubernetesBackend:
         try:
             return list(self._effects.carry_out(effect, now_s))
         except Exception as error:  # noqa: BLE001 - the others are carried out
-            gang = self.cluster_state.in_control.of(workload_of_effect(effect))
+            gang = self.cluster_state.in_control.gang_of(workload_of_effect(effect))
             if gang is not None:
                 self.cluster_state.leave_out(gang, error)
                 self.wake()
@@ -334,7 +338,7 @@ class KubernetesBackend:
     def note(self, workload: str, reason: str, sentence: str, *, idle_warning: str | None = None) -> None:
         """Emit an event about a workload; None keeps its idle warning."""
         with self._lock:
-            gang = self.cluster_state.in_control.of(workload)
+            gang = self.cluster_state.in_control.gang_of(workload)
             if gang is not None:
                 gang.idle.warning = gang.idle.warning if idle_warning is None else idle_warning
                 self.statuses.say(gang, reason, sentence, "Measuring")
@@ -364,7 +368,7 @@ class KubernetesBackend:
     def note_allocation(self, pod: PodKey, at_s: float) -> float | None:
         """Record that a pod gets its GPUs; return its wait if it is a replica of a service, else None."""
         with self._lock:
-            gang = self.cluster_state.in_control.of(pod.workload)
+            gang = self.cluster_state.in_control.gang_of(pod.workload)
             tracked = None if gang is None else gang.pod_at(pod)
             return None if gang is None or tracked is None else note_allocation(gang, tracked, at_s)
 

@@ -95,7 +95,7 @@ class EffectWrites:
         elif isinstance(effect, StopPod):
             yield from self._stop(effect, now_s)
         else:
-            gang = self._state.in_control.of(workload_of_effect(effect))
+            gang = self._state.in_control.gang_of(workload_of_effect(effect))
             if gang is None:
                 return
             keep = self._statuses.keep
@@ -134,7 +134,7 @@ class EffectWrites:
 
     def _start(self, effect: StartPod, now_s: float) -> Iterator[Write | EmitEvent]:
         place = effect.place
-        gang = self._state.in_control.of(place.pod.workload)
+        gang = self._state.in_control.gang_of(place.pod.workload)
         if gang is None:
             return
         tracked = gang.pod_at(place.pod)
@@ -194,7 +194,7 @@ class EffectWrites:
         return (*of_volumes, *(allocation_write(pod, allocation) for allocation in allocations))
 
     def _stop(self, effect: StopPod, now_s: float) -> Iterator[Write | EmitEvent]:
-        gang = self._state.in_control.of(effect.pod.workload)
+        gang = self._state.in_control.gang_of(effect.pod.workload)
         tracked = None if gang is None else gang.pod_at(effect.pod)
         if gang is None or tracked is None or not tracked.holds or tracked.reported_start != effect.start:
             return

@@ -252,7 +252,7 @@ def _beside(
     nodes: CheapestNode, candidates: VictimCandidates, capacity: Capacity, shape: RequestShape, node: int
 ) -> RunnerUp | None:
     """Return the next-best victims on the chosen node; None without any, or if too many sets are possible."""
-    victims, chosen = candidates.victims_on(node), nodes.found.get(node)
+    victims, chosen = candidates.victims_on(node), nodes.victims_by_node.get(node)
     if chosen is None or len(victims) > _BESIDE_MAX or candidates.limits(victims) is not None:
         return None
     space = NodeCapacity(capacity, node, shape, victims)

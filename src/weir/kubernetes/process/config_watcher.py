@@ -73,7 +73,7 @@ class ConfigWatcher:
 
     def tell_all(self) -> None:
         """Write the status of all settings objects, as the new leader."""
-        for config in self._things.values():
+        for config in self._configs.values():
             self._tell_of(config)
 
     def set_usage_trouble(self, why: str | None, *, nodes_report: bool = False) -> None:

@@ -127,7 +127,7 @@ class ClusterControlHooks:
     def _suspension_refusal(self, name: str) -> str:
         """Return why Weir can't suspend the workload of this name, as a clause; empty if it can."""
         return self.backend.read(
-            lambda state: suspension_refusal(state.in_control.of(name), state.resolver.owners)
+            lambda state: suspension_refusal(state.in_control.gang_of(name), state.resolver.owners)
         )
 
     def before_step(self, now_s: float) -> None:

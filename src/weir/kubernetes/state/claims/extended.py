@@ -99,7 +99,7 @@ class ExtendedClaims:
 
     def needed_on(self, node: Node, pod: KubePod) -> SpecialClaim | None:
         """Return the claim that a pod needs on a node; None if device plugins have all its devices."""
-        extended = self.of(pod)
+        extended = self.resources_of(pod)
         names = () if extended is None else extended.claimed_on(node)
         if extended is None or not names:
             return None

@@ -184,7 +184,7 @@ def sharing_state(site: NodeUse) -> str:
 
 def device_numbers(site: NodeUse, base: Node) -> dict[str, tuple[int, ...]]:
     """Return the devices assumed for each foreign pod: the highest free ones, which then stay the same."""
-    own_devices = {device for usage in site.ours.values() for device in usage.devices}
+    own_devices = {device for usage in site.own_pods.values() for device in usage.devices}
     for pod, numbers in list(site.numbers.items()):
         if own_devices.intersection(numbers) or max(numbers, default=-1) >= base.gpus:
             del site.numbers[pod]  # one of Weir's pods has these devices

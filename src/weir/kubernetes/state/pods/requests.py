@@ -44,4 +44,4 @@ class PodRequests:
 
     def forget(self) -> None:
         """Forget all requests, so that they are read again."""
-        self._known.clear()
+        self._requests.clear()

@@ -192,7 +192,7 @@ class PodTracker:
 
     def node_devices_changed(self, node: str) -> None:
         """Read pods again that hold fewer devices than they request: the node may have more now."""
-        for key in self._node_states.ours_on(node):
+        for key in self._node_states.own_pods_on(node):
             tracked = self.by_key[key]
             if not tracked.bound or tracked.gang is None or tracked.info is None:
                 continue

@@ -92,7 +92,7 @@ class QuotaObjects:
 
     def max_priority(self, project: str | None) -> int | None:
         """Return the maximum priority in a project; None without a maximum."""
-        queue = None if project is None else self._known.get(project)
+        queue = None if project is None else self._former_queues.get(project)
         return None if queue is None else queue.max_priority
 
     def gpu_quota_milli(self, project: str | None) -> int | None:

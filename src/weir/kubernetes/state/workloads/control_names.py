@@ -15,7 +15,7 @@ class ControlNames:
         self._reported: dict[str, Gang] = {}
         self._ended: set[str] = set()  # names of the workloads whose ends are among the next facts
 
-    def of(self, name: str) -> Gang | None:
+    def gang_of(self, name: str) -> Gang | None:
         """Return the workload that a fact or an effect means; None if it is gone."""
         return self._reported.get(name)
 
