@@ -33,7 +33,7 @@ def test_a_list_with_a_deep_object_has_all_others(levels: int, object_type: Any)
     assert first == last == read(PLAIN, object_type)
     assert isinstance(unread, UndecodedObject)
     assert unread.sentence == TOO_DEEP
-    named = unread.of.metadata
+    named = unread.api_object.metadata
     assert (named.name, named.namespace, named.uid, named.resource_version) == ("deep", "team", "u", "7")
     assert ListPage([unread], "9").items
 
@@ -45,7 +45,7 @@ def test_an_event_of_a_deep_object_is_one_of_an_unreadable_object(levels: int) -
     assert [event.is_cut for event in events] == [False, True, False]
     item = read_object(events[1].object, ApiObject, is_cut=events[1].is_cut)
     assert isinstance(item, UndecodedObject)
-    assert (item.of.metadata.name, item.sentence) == ("deep", TOO_DEEP)
+    assert (item.api_object.metadata.name, item.sentence) == ("deep", TOO_DEEP)
 
 
 def test_one_deep_object_by_itself_is_an_error_of_the_api() -> None:
