@@ -32,7 +32,7 @@ class EvictionBounds:
         self._free.clear()
 
     def could_help(self, rules: PreemptionRules, *, reclaims: bool, overrides: bool = False) -> bool:
-        """Return True if the request could fit without all eligible victims and all cheap moves.
+        """Return True if the request could fit once all eligible victims and cheap moves are gone.
 
         `reclaims`: they are of other projects. `overrides`: budgets don't protect their work over quota.
         Below a department one victim opens others, so there the victims of any requester count.
