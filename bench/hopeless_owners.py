@@ -47,10 +47,10 @@ class Pending:
         runs = {"min_runtime": {"train": "10h"}} if protection == "min_runtime" else {}
         policy = Policy.model_validate({"preset": preset, **runs})
         self.owners = owners
-        self.made = Made(nodes, {BORROWER: 0, **{project(at): quota for at in range(owners)}}, policy)
-        for at in range(gpus):
-            runs_in = project(at % owners) if at < own * owners else BORROWER
-            self.made.run(work(f"job-{at:06d}", runs_in, at / gpus), (at,))
+        self.made = Made(nodes, {BORROWER: 0, **{project(owner): quota for owner in range(owners)}}, policy)
+        for gpu in range(gpus):
+            runs_in = project(gpu % owners) if gpu < own * owners else BORROWER
+            self.made.run(work(f"job-{gpu:06d}", runs_in, gpu / gpus), (gpu,))
         if protection == "budgets":
             protect(self.made, range(gpus), allowed=0)
         self.made.now_s = LATER_S
@@ -60,9 +60,11 @@ class Pending:
         self.cycle()
 
     def _submit(self) -> None:
-        at = self._count
+        number = self._count
         made = self.made
-        made.submit(work(f"late-{at:06d}", project(at % self.owners), made.now_s, gpus=1 + at % 2))
+        made.submit(
+            work(f"late-{number:06d}", project(number % self.owners), made.now_s, gpus=1 + number % 2)
+        )
         self._count += 1
 
     def cycle(self) -> float:
@@ -93,9 +95,9 @@ def measure(protection: str, nodes: int, owners: int, preset: str) -> Row:
         Pending(protection, nodes, owners, preset, in_quota=in_quota) for in_quota in (True, False)
     )
     frozen()
-    took = np.array([(hopeless.after_event(at), over_quota.after_event(at)) for at in range(CYCLES)])
+    took = np.array([(hopeless.after_event(cycle), over_quota.after_event(cycle)) for cycle in range(CYCLES)])
     saved = np.array(
-        [(hopeless.after_checkpoint(at), over_quota.after_checkpoint(at)) for at in range(CYCLES)]
+        [(hopeless.after_checkpoint(cycle), over_quota.after_checkpoint(cycle)) for cycle in range(CYCLES)]
     )
     (ms, without_ms), checkpoint_ms = np.median(took, axis=0), np.median(saved[:, 0])
     return {

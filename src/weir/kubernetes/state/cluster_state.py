@@ -245,12 +245,12 @@ class ClusterState:
         self.registry.dirty.update(dict.fromkeys(self._start_conditions.dependents(names)))
         dirty = sorted(self.registry.dirty, key=lambda gang: (not gang.newer, gang.name))
         self.registry.dirty.clear()
-        facts += self._facts_of_each(dirty, self._find_members)
-        facts += self._facts_of_each(dirty, self.registry.choose_project)
+        facts += self._facts_of(dirty, self._find_members)
+        facts += self._facts_of(dirty, self.registry.choose_project)
         try:
             self.registry.settle(dirty)
         except Exception:  # noqa: BLE001 - the one it is because of is found, and left out
-            facts += self._facts_of_each(dirty, lambda gang: self.registry.settle([gang]))
+            facts += self._facts_of(dirty, lambda gang: self.registry.settle([gang]))
         self._unstated |= unstated_in_use(group.request for gang in dirty for group in gang.groups)
         self.node_states.use_unstated(self._unstated)
         self._offer_claims()
@@ -259,7 +259,7 @@ class ClusterState:
             self.registry.changed.update(self._gangs_on(node))
         self._judge(dirty)
         used = set(self.registry.projects)
-        reported = self._facts_of_each(dirty, self._tell)
+        reported = self._facts_of(dirty, self._tell)
         facts += self.quota_objects.facts(used | set(self.registry.projects))
         self.registry.changed.update(dict.fromkeys(dirty))
         self.registry.changes += len(dirty)
@@ -288,9 +288,7 @@ class ClusterState:
     def _find_members(self, gang: Gang) -> None:
         gang.members = self.resolver.members(gang.key)
 
-    def _facts_of_each(
-        self, gangs: Iterable[Gang], act: Callable[[Gang], Sequence[Fact] | None]
-    ) -> list[Fact]:
+    def _facts_of(self, gangs: Iterable[Gang], act: Callable[[Gang], Sequence[Fact] | None]) -> list[Fact]:
         """Call this for each workload; a workload that raises is left out from now on."""
         facts: list[Fact] = []
         for gang in gangs:

@@ -23,9 +23,9 @@ workloads:
 """
 
 
-def full(allowed: int = 9, other: int = 0, more: str = "") -> str:
+def full(allowed: int = 9, other: int = 0, settings: str = "") -> str:
     """Return two full nodes of another project, and an owner that asks for one of them."""
-    return FULL.replace("ALLOWED", str(allowed)).replace("OTHER", str(other)).replace("MORE", more)
+    return FULL.replace("ALLOWED", str(allowed)).replace("OTHER", str(other)).replace("MORE", settings)
 
 
 def planned(world: str, *, bounds: bool = True) -> Plan:
@@ -61,7 +61,7 @@ PREEMPTS = full(allowed=0).replace("project: other", "project: owner, priority: 
     [
         pytest.param(full(allowed=0), id="budgets that allow nothing"),
         pytest.param(full(allowed=1), id="a budget that allows less than a gang"),
-        pytest.param(full(more=", min_runtime: {train: 10h}"), id="minimum run times"),
+        pytest.param(full(settings=", min_runtime: {train: 10h}"), id="minimum run times"),
         pytest.param(PREEMPTS, id="budgets of the project's own work"),
     ],
 )
@@ -76,11 +76,11 @@ def test_no_victims_are_gathered_where_all_work_is_protected(
     [
         pytest.param(full(), id="nothing protects it"),
         pytest.param(full(allowed=2), id="a budget that allows one gang"),
-        pytest.param(full(more=", min_runtime: {build: 10h}"), id="a minimum run time of another type"),
+        pytest.param(full(settings=", min_runtime: {build: 10h}"), id="a minimum run time of another type"),
         pytest.param(
             full(allowed=9).replace("project: other", "project: owner, priority: 10"), id="own work"
         ),
-        pytest.param(full(allowed=0, more=", budgets: {borrowed: override, grace: 0}"), id="override"),
+        pytest.param(full(allowed=0, settings=", budgets: {borrowed: override, grace: 0}"), id="override"),
         pytest.param(full(allowed=0).replace("gpus: 1, budgets: [b]", "gpus: 1", 1), id="one gang is free"),
     ],
 )
