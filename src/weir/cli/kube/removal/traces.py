@@ -1,13 +1,15 @@
 """Traces of Weir on objects of others: taints and labels of nodes, suspended owners, pods that wait."""
 
 from collections.abc import AsyncIterator, Collection
+from contextlib import suppress
 from typing import Any
 
+from weir.cli.cluster.releasing import TRIES
 from weir.cli.cluster.stopped_owners import suspension
 from weir.kubernetes.admission.shared_devices import SHARE_KEY
 from weir.kubernetes.api.client import ApiClient, Patch
 from weir.kubernetes.api.decoding import IgnoredObject, UndecodedObject
-from weir.kubernetes.api.errors import ApiRefused, NotFound
+from weir.kubernetes.api.errors import ApiRefused, Conflict, NotFound
 from weir.kubernetes.api.objects import ApiObject, KubeNode
 from weir.kubernetes.api.paths import path_of
 from weir.kubernetes.crd.objects import OwnerFields
@@ -28,19 +30,48 @@ async def free_nodes(api: ApiClient, *, dry_run: bool) -> AsyncIterator[tuple[bo
     pod with whole GPUs would get the devices of that share.
     """
     for node in await api.list_all(path_of("v1", "nodes"), KubeNode):
+        if _needs_release(node):
+            name = node.metadata.name
+            if holders := await _share_pods(api, name):
+                kept = f"The taint {GPU_SHARING} of node {name}: {_named(holders)} have shares of its GPUs."
+                yield False, kept
+            elif dry_run or await _free(api, node):
+                yield True, f"nodes/{name}: taint {GPU_SHARING}"
+
+
+def _needs_release(node: KubeNode) -> bool:
+    shared = shared_node_of(node)
+    return shared is not None and (shared.tainted or shared.by_policy)
+
+
+async def _free(api: ApiClient, node: KubeNode) -> bool:
+    """Remove the taint and the label of a node; return False if it has neither any more.
+
+    The node is read again after a conflict: its kubelet writes to it all the time.
+
+    Raises:
+        Conflict: others changed it at every try.
+    """
+    path = path_of("v1", "nodes", name=node.metadata.name)
+    for left in reversed(range(TRIES)):
         shared = shared_node_of(node)
-        if shared is None or not (shared.tainted or shared.by_policy):
-            continue
-        name = node.metadata.name
-        if holders := await _share_pods(api, name):
-            yield False, f"The taint {GPU_SHARING} of node {name}: {_named(holders)} have shares of its GPUs."
-            continue
-        if not dry_run:
-            change: dict[str, Any] = {"spec": {"taints": taints_with(shared, taint=False)}}
-            labels = {GPU_SHARING: None} if shared.by_policy else {}
-            change["metadata"] = {"resourceVersion": shared.version, "labels": labels}
-            await api.patch(path_of("v1", "nodes", name=name), change, Patch.MERGE, IgnoredObject)
-        yield True, f"nodes/{name}: taint {GPU_SHARING}"
+        if shared is None or not _needs_release(node):
+            return False
+        labels = {GPU_SHARING: None} if shared.by_policy else {}
+        metadata = {"resourceVersion": shared.version, "labels": labels}
+        change: dict[str, Any] = {"spec": {"taints": taints_with(shared, taint=False)}, "metadata": metadata}
+        try:
+            await api.patch(path, change, Patch.MERGE, IgnoredObject)
+        except NotFound:
+            return False
+        except Conflict:
+            if not left:
+                raise
+        else:
+            return True
+        with suppress(NotFound):  # the next write tells
+            node = await api.get(path, KubeNode)
+    return False
 
 
 async def suspended_owners(api: ApiClient) -> list[str]:

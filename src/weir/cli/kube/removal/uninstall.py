@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from weir.cli.cluster.installation import read_installation
+from weir.cli.cluster.installation import InstallationView, read_installation
 from weir.cli.cluster.releasing import release_queues
 from weir.cli.kube.removal.objects import (
     API_SERVICES,
@@ -20,6 +20,7 @@ from weir.cli.kube.removal.objects import (
 )
 from weir.cli.kube.removal.traces import free_nodes, pending_pods, suspended_owners
 from weir.cli.options.mistakes import CommandError
+from weir.client.errors import Refused
 from weir.kubernetes.api.client import ApiClient
 from weir.kubernetes.api.credentials import Credentials
 from weir.kubernetes.api.errors import NotFound
@@ -58,7 +59,7 @@ async def uninstall(access: Credentials, removal: Removal) -> None:
         if home not in ("", removal.namespace):
             raise CommandError(f"Weir is installed in the namespace {home}: add --namespace {home}", 2)
         await _refuse_managed(api, removal.namespace)
-        scheduler = (await read_installation(api, removal.namespace)).scheduler
+        scheduler = await _scheduler(api, removal.namespace)
         await _delete(api, removal, API_SERVICES)
         for kind in PROGRAMS:
             await _delete(api, removal, kind)
@@ -75,6 +76,14 @@ async def uninstall(access: Credentials, removal: Removal) -> None:
         if pending := await pending_pods(api, scheduler):
             removal.kept.append(f"{pending[:1].upper()}{pending[1:]}")
         removal.kept += await suspended_owners(api)
+
+
+async def _scheduler(api: ApiClient, namespace: str) -> str:
+    """Return the scheduler's name; the default one if the settings have a mistake."""
+    try:
+        return (await read_installation(api, namespace)).scheduler
+    except Refused:
+        return InstallationView().scheduler
 
 
 async def _refuse_managed(api: ApiClient, namespace: str) -> None:
@@ -159,9 +168,6 @@ async def _kinds(api: ApiClient, removal: Removal) -> None:
                 f"{len(paths)} kinds of weir.dev{objects}. `weir kube uninstall --delete-kinds` deletes them."
             )
         return
-    for path in paths:
-        if not removal.dry_run:
-            await api.delete(path)
-        _told(removal, _short(path))
+    await _delete(api, removal, KINDS)
     if objects:
         removal.tell(f"The kinds{' would be' if removal.dry_run else ' are'} deleted{objects}")
