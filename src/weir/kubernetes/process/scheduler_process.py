@@ -151,6 +151,7 @@ class SchedulerProcess:
             lambda: self.settings.settings.session_headroom,
             lambda: count_gpus(self._thread()),
             lambda: self._loop.call_soon_threadsafe(self._apply_settings),
+            self._clock,
         )
 
     def _make_usage_service(self, clock: Clock) -> UsageService:

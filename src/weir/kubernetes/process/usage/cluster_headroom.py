@@ -34,9 +34,17 @@ class ClusterHeadroom:
     """Last learned headroom of a scheduler process. `seen` comes from another thread."""
 
     def __init__(
-        self, devices_max: Callable[[], int], devices: Callable[[], int], changed: Callable[[], object]
+        self,
+        devices_max: Callable[[], int],
+        devices: Callable[[], int],
+        changed: Callable[[], object],
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """Learn at most `devices_max` of the cluster's `devices`; `changed` has the policy applied again."""
+        """Learn at most `devices_max` of the cluster's `devices`; `changed` has the policy applied again.
+
+        `clock` is that of the sessions' times.
+        """
+        self._clock = clock
         self._devices_max = devices_max
         self._devices = devices
         self._changed = changed
@@ -55,7 +63,7 @@ class ClusterHeadroom:
         if not limit:
             self.learned = None
         else:
-            now_s, self._total = time.time(), self._devices()
+            now_s, self._total = self._clock(), self._devices()
             self.learned = learned_headroom(
                 starts,
                 now_s=now_s,

@@ -11,9 +11,9 @@ from weir.model.policy import Policy
 TOTAL = 10
 
 
-def weekly(devices: float, weeks: int = 4) -> list[SessionStart]:
-    """Return sessions that begin in this hour of each past week."""
-    now_s = time.time()
+def weekly(devices: float, weeks: int = 4, behind_s: float = 0.0) -> list[SessionStart]:
+    """Return sessions that begin in this hour of each past week, by a clock that is behind this machine's."""
+    now_s = time.time() - behind_s
     return [SessionStart(now_s - week * WEEK_S + 600.0, devices) for week in range(weeks, 0, -1)]
 
 
@@ -42,3 +42,11 @@ def test_headroom_that_is_switched_off_has_no_effect() -> None:
     headroom.seen(weekly(3.0), time.time() - 8 * WEEK_S)
     limits[0] = 0
     assert headroom.applied(Policy()) == Policy()
+
+
+def test_hours_of_the_week_are_those_of_the_api_servers_clock() -> None:
+    """The wall clock of the leader's machine may be wrong by any time."""
+    behind_s = 3 * 86400.0
+    headroom = ClusterHeadroom(lambda: 8, lambda: TOTAL, lambda: None, lambda: time.time() - behind_s)
+    headroom.seen(weekly(3.0, behind_s=behind_s), time.time() - 8 * WEEK_S)
+    assert int(headroom.applied(Policy()).reserve_fraction * TOTAL) == 3
