@@ -267,7 +267,7 @@ class WorkloadLifecycle:
             if fact.how is PodExit.FAILED and life.ending is None:
                 self._transitions.fail(job, life, fact)
             if fact.own_loss:
-                life.lost, life.lost_why = True, fact.sentence
+                life.note_loss(fact.sentence, progressed=job.saved_s is not None)
             self._transitions.release_pod(job, pod, at_s)
             if fact.own_loss and life.alive and life.ending is None:
                 self._transitions.lose_pod(job, life, fact)

@@ -97,6 +97,12 @@ class LifecycleState:
             self.wall_s += max(0.0, at_s - self.watch.started_s)
         self.settled, self.pod_losses = self.starts, 0
 
+    def note_loss(self, why: str, *, progressed: bool) -> None:
+        """Record the loss of a pod. After a run with a checkpoint, pauses begin with the first one again."""
+        self.lost, self.lost_why = True, why
+        if progressed:
+            self.losses = min(self.losses, 1)
+
     def count_losses(self, at_s: float, short_s: float) -> int:
         """Return the number of lost runs in a row; a long run resets the count."""
         began_s = self.watch.started_s
