@@ -59,6 +59,7 @@ from weir.state.events import (
     PodKey,
     PodStopping,
     WorkloadChanged,
+    WorkloadOutcome,
     WorkloadSubmitted,
 )
 
@@ -125,12 +126,17 @@ class EffectWrites:
                 gang.remember(effect.status)
                 self._state.registry.changed[gang] = None
             elif isinstance(effect, EndWorkload):
-                gang.ending = effect
-                if effect.cause is not None:
-                    gang.verdict = effect.how
-                    forget_facts(gang)
-                    self._state.registry.dirty[gang] = None
-                self._state.registry.changed[gang] = None
+                self._end(gang, effect)
+
+    def _end(self, gang: Gang, effect: EndWorkload) -> None:
+        """Record that control ended a workload. One that only leaves its project has no end yet."""
+        if gang.is_over() is not None or effect.cause or effect.how is not WorkloadOutcome.STOPPED:
+            gang.ending = effect
+        if effect.cause is not None:
+            gang.verdict = effect.how
+            forget_facts(gang)
+            self._state.registry.dirty[gang] = None
+        self._state.registry.changed[gang] = None
 
     def _start(self, effect: StartPod, now_s: float) -> Iterator[Write | EmitEvent]:
         place = effect.place

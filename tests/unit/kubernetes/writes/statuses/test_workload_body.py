@@ -58,3 +58,19 @@ def test_an_end_is_not_before_the_submission() -> None:
     here.hear("pods", pod("train-0", owner=("train", "j1"), on="n1", start=1, devices="0", phase="Failed"))
     ended = status(here)
     assert (ended["phase"], ended["endedAt"]) == ("Failed", BEGAN)
+
+
+def test_an_end_without_a_project_is_not_when_the_project_was_left() -> None:
+    """Control ends a workload that leaves its project; the owner's end may come days later."""
+    here = scene()
+    here.now_s = BEGAN_S + 10.0
+    here.hear("pods", pod("train-0", owner=("train", "j1"), gpus=8))
+    status(here)
+    here.hear("projects", project("team", "elsewhere"))
+    assert status(here).get("endedAt") is None
+    here.now_s = BEGAN_S + 86_400.0
+    over_at = moment(BEGAN_S + 86_390.0)
+    here.hear("owners", job("train", "j1", over="Failed", over_at=over_at))
+    here.hear("pods", pod("train-0", owner=("train", "j1"), gpus=8, phase="Failed"))
+    ended = status(here)
+    assert (ended["phase"], ended["endedAt"]) == ("Failed", over_at)
