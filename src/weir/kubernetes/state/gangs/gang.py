@@ -316,10 +316,10 @@ class Gang:
 
     @property
     def is_schedulable(self) -> bool:
-        """Return True if control has to know this gang."""
+        """Return True if control has to know this gang; a suspended one counts without pods, too."""
         if self.head is None or self.project is None or self.newer:
             return False
-        if self.foreseen and self.is_over() is None:
+        if (self.foreseen or self.head.derived.suspended) and self.is_over() is None:
             return True
         return self.count > 0 and (self.is_over() is None or any(pod.holds for pod in self.pods()))
 

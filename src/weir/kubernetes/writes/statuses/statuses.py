@@ -279,16 +279,19 @@ class StatusWriter:
         return writes
 
     def _record(self, gang: Gang, now_s: float) -> WrittenStatus | None:
-        """Return the record of a workload that has an object, or gets one; None for all others."""
+        """Return the record of a workload that has an object, or gets one; None for all others.
+
+        A workload in control gets one even if its pods are gone before the first look at it.
+        """
         if gang.newer or gang.head is None:
             self._drop(gang)
             return None
         if (done := self._written.get(gang)) is None:
-            if not gang.count and gang.ending is None and not gang.adopted:
+            if not (gang.count or gang.ending or gang.adopted or gang.reported):
                 return None
             done = self._written[gang] = WrittenStatus()
             self._begin(gang, done, now_s)
-        if not (gang.count or gang.starts or done.spec or gang.ending or gang.foreseen):
+        if not (gang.count or gang.starts or done.spec or gang.ending or gang.foreseen or gang.reported):
             self._drop(gang)  # its pods belong to another workload
             return None
         return None if goes_with_its_owner(gang, done, self._cluster_state) else done

@@ -10,6 +10,7 @@ from tests.unit.kubernetes.test_backend import Scene
 from weir.kubernetes.api.changes import ObjectRemoved
 from weir.kubernetes.api.objects import Metadata
 from weir.kubernetes.state.pods.suspended_jobs import SETTLED_S
+from weir.kubernetes.state.pods.tracker import EMPTY_S
 from weir.kubernetes.translate.job_templates import TEMPLATE, pod_of_suspended
 from weir.kubernetes.writes.operations import PatchStatus, UpsertWorkload, WriteRefused
 
@@ -230,3 +231,38 @@ def test_the_reason_names_the_program_that_resumes_a_job(fields: dict[str, Any],
     assert row["reason"]["sentence"] == (
         f"It is suspended: spec.suspend of Job held is true, so it has no pods. {resumer} enters the queue of team."
     )
+
+
+@pytest.mark.parametrize("node_name", ["n1", ""])
+@pytest.mark.parametrize("goes_late", [False, True])
+def test_a_job_gets_a_workload_if_its_pods_were_gone_before_it_was_written(
+    node_name: str, *, goes_late: bool
+) -> None:
+    here = begun(job("held", "uid-held", 1))
+    here.hear("pods", pod("held-0", owner=("held", "uid-held"), on=node_name))
+    here.step()
+    here.hear("owners", suspended(pods=1))
+    here.hear("pods", pod("held-0", owner=("held", "uid-held"), on=node_name, deleting=True))
+    here.step(SETTLED_S if goes_late else 0.1)
+    here.gone("held-0")
+    assert [row["suspended"] for row in told(here).values()] == [True]
+
+
+def test_a_job_gets_a_workload_if_its_pods_were_gone_before_it_had_a_project() -> None:
+    here = begun(suspended(pods=1), teams=0)
+    here.hear("pods", pod("held-0", owner=("held", "uid-held"), deleting=True))
+    here.step(SETTLED_S)
+    here.gone("held-0")
+    here.step()
+    here.hear("projects", project("team"))
+    assert [row["phase"] for row in told(here).values()] == ["Pending"]
+    assert "team/job-held" in here.control.cluster.jobs
+
+
+def test_a_suspended_job_gets_a_workload_beside_an_ended_pod() -> None:
+    here = begun(suspended(pods=1))
+    here.hear("pods", pod("held-0", owner=("held", "uid-held"), on="n1", phase="Failed"))
+    told(here)
+    here.step(EMPTY_S)
+    assert [row["phase"] for row in told(here).values()] == ["Pending"]
+    assert "team/job-held" in here.control.cluster.jobs
