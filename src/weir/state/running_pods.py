@@ -8,7 +8,7 @@ from weir.model.workloads import WHOLE_MILLI
 from weir.state.capacity_columns import Bools, Floats, Ints
 from weir.state.jobs import Job, Pod
 
-_COLUMNS = ("whole", "on", "milli", "devices", "part", "since_s", "submitted_s", "project")
+_COLUMNS = ("whole", "on", "milli", "gpu_memory", "devices", "part", "since_s", "submitted_s", "project")
 """Columns that are zero in a row without a pod."""
 
 
@@ -17,9 +17,10 @@ class RunningColumns:
 
     `node[row]` is -1 without a pod. `whole` are the exclusive devices of the pod, `devices` the least that
     its job needs. `on` counts the devices that it uses, in whole or in part, and `milli` the thousandths of
-    them. `part` is its part of the devices of the complete job, and so of the price of a restart. `since_s`
-    is the last checkpoint or start of its job, `submitted_s` its submission. `restart` is -1 if the job
-    states no restart cost, and infinite without a pod that may be stopped.
+    them that it is charged. `gpu_memory` are the bytes that it asks for of each. `part` is its part of the
+    devices of the complete job, and so of the price of a restart. `since_s` is the last checkpoint or start
+    of its job, `submitted_s` its submission. `restart` is -1 if the job states no restart cost, and infinite
+    without a pod that may be stopped.
     """
 
     def __init__(self) -> None:
@@ -28,6 +29,7 @@ class RunningColumns:
         self.whole: Ints = np.zeros(size, np.int64)
         self.on: Ints = np.zeros(size, np.int64)
         self.milli: Ints = np.zeros(size, np.int64)
+        self.gpu_memory: Ints = np.zeros(size, np.int64)
         self.devices: Floats = np.zeros(size)
         self.part: Floats = np.zeros(size)
         self.restart: Floats = np.full(size, np.inf)
@@ -42,7 +44,7 @@ class RunningColumns:
         branch = RunningColumns()
         branch.node, branch.restart = self.node.copy(), self.restart.copy()
         branch.whole, branch.on, branch.milli = self.whole, self.on, self.milli
-        branch.devices, branch.part = self.devices, self.part
+        branch.gpu_memory, branch.devices, branch.part = self.gpu_memory, self.devices, self.part
         branch.since_s, branch.submitted_s = self.since_s, self.submitted_s
         branch.project = self.project.copy()
         branch._pods, branch._spare = self._pods.copy(), self._spare.copy()
@@ -70,7 +72,8 @@ class RunningColumns:
 
     def _size(self, row: int, pod: Pod, job: Job) -> None:
         """Set the columns that depend on the size of the pod and of its job."""
-        milli = self.milli[row] = pod.gpu_milli()
+        milli, self.gpu_memory[row] = pod.gpu_milli(), pod.shape.gpu_memory
+        self.milli[row] = milli
         if job.sharing and any(shape.gpu_memory for shape in job.shapes):
             # The memory of its devices decides the part of a device that it is charged.
             alone = sum([group.count for group in job.spec.groups]) == 1
@@ -79,7 +82,7 @@ class RunningColumns:
         else:
             groups = zip(job.pod_milli, job.spec.groups, strict=True)
             complete = sum([pod_milli * group.count for pod_milli, group in groups])
-            self.devices[row] = job.devices_milli / WHOLE_MILLI
+            self.devices[row] = _least_milli(job) / WHOLE_MILLI
             self.part[row] = min(milli / max(complete, 1), 1.0)
 
     def remove(self, pod: Pod) -> None:
@@ -158,6 +161,31 @@ class RunningColumns:
         if projects is not None:
             rows = rows[projects[self.project[rows]]]
         return rows, self.milli[rows] / WHOLE_MILLI * lost[rows] + again[rows] * self.part[rows]
+
+
+def held_milli(running: RunningColumns, device_memory: Ints) -> Ints:
+    """Return by row the most thousandths of devices that a pod holds, with this device memory by node.
+
+    The memory of a node's devices may be corrected while pods run. Their charge stays, and the part of a
+    device that they hold changes.
+    """
+    asked = running.gpu_memory
+    if not asked.any():
+        return running.milli
+    memory = device_memory[running.node]  # a row without a pod has any value
+    part = np.where(memory > 0, asked * WHOLE_MILLI // np.maximum(memory, 1), WHOLE_MILLI)
+    held: Ints = np.maximum(running.milli, np.where(asked > 0, running.on * part, 0))
+    return held
+
+
+def _least_milli(job: Job) -> int:
+    """Return the least thousandths of devices of a complete gang, whichever of its pods exist."""
+    minima = [group.min for group in job.spec.groups]
+    others = job.spec.min_pods - sum(minima)  # pods of any groups
+    if others <= 0 or len(minima) == 1:
+        return job.devices_milli
+    stated = sum([milli * least for milli, least in zip(job.pod_milli, minima, strict=True)])
+    return stated + others * min(job.pod_milli)
 
 
 def _name(job: Job) -> str:

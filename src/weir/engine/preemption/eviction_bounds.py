@@ -13,6 +13,7 @@ from weir.engine.victims.preemption_context import PreemptionContext
 from weir.model.policy import AffinityRules
 from weir.model.workloads import WHOLE_MILLI
 from weir.state.capacity_columns import Bools, Ints
+from weir.state.running_pods import held_milli
 
 
 class EvictionBounds:
@@ -77,7 +78,8 @@ class EvictionBounds:
         free = capacity.whole * WHOLE_MILLI
         if any(cluster.ledger.sharing[queue] for queue in cluster.ledger.top):
             free += capacity.partly_free()
-        free += np.bincount(running.node[goes], running.milli[goes], len(free)).astype(np.int64)
+        held = held_milli(running, capacity.device_memory)[goes]
+        free += np.bincount(running.node[goes], held, len(free)).astype(np.int64)
         return free
 
     def _fits(

@@ -24,7 +24,7 @@ from weir.model.workloads import WHOLE_MILLI
 from weir.state.capacity_columns import Bools, Floats, Ints
 from weir.state.cluster import Cluster
 from weir.state.jobs import EquivalenceClass, Job
-from weir.state.running_pods import RunningColumns
+from weir.state.running_pods import RunningColumns, held_milli
 from weir.state.shapes import GPU_ROW, RequestShape
 
 _PARTS = 4
@@ -51,7 +51,10 @@ class MoveBounds:
 
     def forget(self, capacity: Capacity) -> None:
         """Forget all possible moves and prices. `capacity` is the capacity after the last plan."""
-        self._capacity = capacity
+        # Outages withhold devices during the search for one workload, and the bounds hold for all
+        self._capacity = (
+            Capacity(capacity.columns.copy(), capacity.device_memory) if self._outages else capacity
+        )
         self._suffice: dict[ConsolidationKey, bool] = {}
         self._movable: dict[tuple[float, bool, bool], tuple[Ints, Floats]] = {}
         self._prices: dict[tuple[int, float, bool], Floats] = {}
@@ -208,7 +211,8 @@ def least_move_prices(
     """
     share, node = capacity.columns.share, running.node[rows]
     used = WHOLE_MILLI - np.where(share < WHOLE_MILLI, share, 0).max(axis=1, initial=0)[node]
-    freed = np.minimum(running.milli[rows], running.on[rows] * used)
+    held = held_milli(running, capacity.device_memory)[rows]
+    freed = np.minimum(held, running.on[rows] * used)
     parts = -(-freed * _PARTS // used)
     return least_prices(capacity.whole * _PARTS, devices * _PARTS, node, parts, price)
 
