@@ -32,4 +32,4 @@ def test_describe_is_clean_in_every_form(output: str, fake: Fake, capsys: pytest
 
 
 def test_a_program_with_an_odd_name_is_printed_cleanly() -> None:
-    assert not_found([ODD]).isprintable()
+    assert all(sentence.isprintable() for sentence in not_found([ODD]))

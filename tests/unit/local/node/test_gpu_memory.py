@@ -127,6 +127,6 @@ def test_a_share_below_a_page_isnt_called_limited_by_a_driver_without_limits() -
 
 
 def test_memory_taken_before_the_limit_isnt_limited() -> None:
-    with pytest.raises(NotLimited, match="more was in use before"):
+    with pytest.raises(NotLimited, match="more memory was in use already"):
         limit_memory(MemoryDriver(used=HALF + 1), "/cg/pod", ["GPU-a"], HALF)
     limit_memory(MemoryDriver(used=HALF), "/cg/pod", ["GPU-a"], HALF)
