@@ -51,10 +51,9 @@ class MoveBounds:
 
     def forget(self, capacity: Capacity) -> None:
         """Forget all possible moves and prices. `capacity` is the capacity after the last plan."""
-        # Outages withhold devices during the search for one workload, and the bounds hold for all
-        self._capacity = (
-            Capacity(capacity.columns.copy(), capacity.device_memory) if self._outages else capacity
-        )
+        self._capacity = capacity
+        if self._outages:  # they withhold devices during a search for one workload; bounds hold for all
+            self._capacity = Capacity(capacity.columns.copy(), capacity.device_memory)
         self._suffice: dict[ConsolidationKey, bool] = {}
         self._movable: dict[tuple[float, bool, bool], tuple[Ints, Floats]] = {}
         self._prices: dict[tuple[int, float, bool], Floats] = {}
@@ -62,11 +61,10 @@ class MoveBounds:
 
     def could_suffice(self, queued: EquivalenceClass, index: int, moves: ConsolidationKey) -> bool:
         """Return True if moves within the budget could free enough, assuming places for all of them."""
-        fits = self._suffice.get(moves)
-        if fits is None:
-            fits = self._searches_all or self._could_free(queued.members[index][2], queued.step.lacks, moves)
-            self._suffice[moves] = fits
-        return fits
+        if moves not in self._suffice:
+            job, lacks = queued.members[index][2], queued.step.lacks
+            self._suffice[moves] = self._searches_all or self._could_free(job, lacks, moves)
+        return self._suffice[moves]
 
     @property
     def over_quota(self) -> Bools:
@@ -157,9 +155,8 @@ class MoveBounds:
             order = np.lexsort((prices, level.domain_of))
             order = order[np.isfinite(prices[order])]
             domains, needed = level.domain_of[order], _nodes_for(self._cluster, devices, lack)
-            first = (
-                np.arange(len(domains)) - np.searchsorted(domains, domains) < needed
-            )  # the cheapest nodes of each domain
+            # The cheapest nodes of each domain
+            first = np.arange(len(domains)) - np.searchsorted(domains, domains) < needed
             total = np.bincount(domains[first], prices[order][first], level.count)
             enough &= (np.bincount(domains, minlength=level.count) >= needed) & (total <= budget)
         return bool(enough.any())

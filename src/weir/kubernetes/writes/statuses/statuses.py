@@ -279,10 +279,7 @@ class StatusWriter:
         return writes
 
     def _record(self, gang: Gang, now_s: float) -> WrittenStatus | None:
-        """Return the record of a workload that has an object, or gets one; None for all others.
-
-        A workload in control gets one even if its pods are gone before the first look at it.
-        """
+        """Return the record of a workload that has an object, or gets one as it is in control; else None."""
         if gang.newer or gang.head is None:
             self._drop(gang)
             return None
