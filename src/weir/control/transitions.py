@@ -35,6 +35,11 @@ from weir.state.events import (
 )
 from weir.state.jobs import Job, Phase
 
+LONGEST_PAUSES = 36
+"""Pauses of the longest kind, six hours by default, after which a lost workload isn't tried any more: a file
+server that was away for a while costs no person's time.
+"""
+
 
 class LifecycleTransitions:
     """Transitions of workloads between the states of their lifecycles; each emits events and effects."""
@@ -166,11 +171,12 @@ class LifecycleTransitions:
     def _wait_again(self, job: Job, life: LifecycleState, losses: int, at_s: float) -> None:
         """Queue a lost workload again: at once after the first loss in a row, then after growing pauses.
 
-        After the longest pause it is suspended, because each try may evict other work.
+        After many of the longest pauses it is suspended, because each try may evict other work.
         """
         retry_at_s = None
         pause_s = self.rules.pause_s(losses - 1)
-        if losses > 1 and losses > self.limits(job).retries and pause_s >= self.rules.max_pause:
+        was_longest = self.rules.pause_s(losses - 1 - LONGEST_PAUSES) >= self.rules.max_pause
+        if losses > max(1, self.limits(job).retries) and was_longest:
             self._suspend_lost(job, life, losses, at_s)
         elif losses > 1:
             retry_at_s = at_s + pause_s

@@ -11,7 +11,7 @@ def suspended(*, saves: bool) -> bool:
     """Return True if a workload whose runs are all lost is suspended; `saves`: each run saves a checkpoint."""
     scene = Scene(gang(pods=1), rules=LifecyclePolicy(pause_first=10.0, max_pause=40.0, max_failures=3))
     at_s = 0.0
-    for losses in range(1, 11):
+    for losses in range(1, 61):
         starts = scene.starts("job")
         at_s += 5.0
         if saves:
